@@ -47,9 +47,6 @@ def machine_with_xfs() -> Iterator[Machine]:
         yield made
 
 
-CRASHED = {"ext4": EXT4, "ext4-fast": EXT4_FAST, "xfs": XFS}
-
-
 def fail_stop(machine: Machine) -> None:
     """The power goes while the Stop is under way: there is no image."""
     assert not machine.cut(CutPlan(hold_up_ns=TOO_SHORT_NS)).stopped
@@ -68,21 +65,19 @@ CRASHES = {
 
 def crashes() -> Iterator[object]:
     """A loss of power on ext4; the others take turns. XFS is for soak, as its kernel is."""
-    for name in CRASHED:
+    for name, kind in (("ext4", EXT4), ("ext4-fast", EXT4_FAST), ("xfs", XFS)):
         for way in CRASHES:
-            marks = () if name == "ext4" and way == "power" else (pytest.mark.in_turn,)
-            yield pytest.param(
-                name, way, marks=pytest.mark.soak if name == "xfs" else marks, id=f"{name}-{way}"
-            )
+            marks = [pytest.mark.soak if kind is XFS else IN_TURN]
+            if kind is EXT4 and way == "power":
+                marks = []
+            yield pytest.param(kind, way, marks=marks, id=f"{name}-{way}")
 
 
-@pytest.mark.parametrize(("name", "way"), [*crashes()])
+@pytest.mark.parametrize(("kind", "way"), [*crashes()])
 def test_new_files_are_there_after_a_crash(
-    request: pytest.FixtureRequest, name: str, way: str
+    request: pytest.FixtureRequest, kind: FileSystem, way: str
 ) -> None:
-    kind: FileSystem = CRASHED[name]
-    fixture = "machine_with_xfs" if kind is XFS else "machine"
-    machine: Machine = request.getfixturevalue(fixture)
+    machine = request.getfixturevalue("machine_with_xfs" if kind is XFS else "machine")
     redo.begin(machine, kind)
     assert redo.ring(machine).state == "memory"
     with guest.witness(machine, f"{FOLDER}/witness", seed=way) as seen:

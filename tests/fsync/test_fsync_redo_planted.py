@@ -21,6 +21,7 @@ from lab.testbed.pm_guest import sh
 from lab.verdict import BrokenError
 from tests.support.claims import machine_name
 from tests.support.proofs import must_be_found
+from tests.support.turns import most_in_turn
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
 
@@ -187,17 +188,7 @@ BUGS: dict[str, Check] = {
 CHECKS = (*dict.fromkeys(BUGS.values()), nothing_older_comes_back)
 
 
-@pytest.mark.parametrize(
-    "check",
-    [
-        pytest.param(
-            check,
-            id=check.__name__,
-            marks=() if check is promises_are_kept else (pytest.mark.in_turn,),
-        )
-        for check in CHECKS
-    ],
-)
+@pytest.mark.parametrize("check", most_in_turn(CHECKS, always={promises_are_kept}))
 def test_rule_holds(machine: Machine, check: Check) -> None:
     begin(machine)
     check(machine)

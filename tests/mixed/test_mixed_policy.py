@@ -33,12 +33,13 @@ from lab.testbed.mixed_guest import PROGRAMS, SYSFS, counts, mixed_guest, wait_c
 from lab.testbed.mixed_map_checks import mapped_copies_survive
 from lab.testbed.pm_guest import sh
 from tests.support.claims import machine_name, warnings
+from tests.support.turns import most_in_turn
 
 pytestmark = [pytest.mark.full, pytest.mark.in_turn("rules"), pytest.mark.timeout(900)]
 
 RULES = ("numa", "nomad")
 ALL = (*CHECKS, marked_pages_survive, copies_survive, mapped_copies_survive)
-SHORT_CHECKS = {stores_survive}  # at each commit; the others take turns
+SHORT_CHECKS = {stores_survive}  # in the turn of this file; the others have one each
 
 
 def choose(machine: Machine, name: str) -> None:
@@ -69,17 +70,7 @@ def test_rule_that_is_not_known_is_refused(machine: Machine, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", RULES)
-@pytest.mark.parametrize(
-    "check",
-    [
-        pytest.param(
-            check,
-            id=check.__name__,
-            marks=() if check in SHORT_CHECKS else (pytest.mark.in_turn,),
-        )
-        for check in ALL
-    ],
-)
+@pytest.mark.parametrize("check", most_in_turn(ALL, always=SHORT_CHECKS))
 def test_invariants_hold(machine: Machine, check: Check, name: str) -> None:
     choose(machine, name)
     rule_holds(machine, check)

@@ -26,6 +26,7 @@ from lab.testbed.off2f_guest import (
 from lab.testbed.pm_guest import install as install_pm
 from lab.testbed.pm_guest import load, sh, unload
 from lab.testbed.pm_guest import status as region_of
+from tests.support.turns import most_in_turn
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900), pytest.mark.usefixtures("quiet")]
 
@@ -192,13 +193,7 @@ SPOILED: dict[str, tuple[str, str]] = {
 EACH_TIME = {"another", "page", "machine", "writable"}  # of each errno one; the others take turns
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=() if name in EACH_TIME else pytest.mark.in_turn)
-        for name in SPOILED
-    ],
-)
+@pytest.mark.parametrize("name", most_in_turn(SPOILED, always=EACH_TIME))
 def test_wrong_header_words_are_refused_by_name(machine: Machine, name: str) -> None:
     spoil, errno = SPOILED[name]
     program = f"/root/o/{name}"

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Tests that take turns in the full tier.
 
-`in_turn` is for negative proofs that boot a machine of their own, and for further cases of what
-another test shows at each commit. `in_turn("name")`: those of one file with this name have their
-turn together, since they share a machine.
+`in_turn` is for negative proofs that boot a machine of their own, for further cases of what another
+test shows at each commit, and for what takes minutes. `in_turn("name")`: those of one file with
+this name have their turn together, since they share a machine.
 """
 
 from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from typing import Any
 
 import pytest
 
@@ -22,6 +25,18 @@ def take_turns(items: list[pytest.Item], commit: str) -> None:
     for item in items:
         if turns.get(item.nodeid, "") not in {"", *chosen}:
             item.add_marker(pytest.mark.soak)
+
+
+def most_in_turn(values: Iterable[Any], always: Container[Any]) -> list[Any]:
+    """Parameters of a test, checks or names: those that are not *always* run have a turn each."""
+    return [
+        pytest.param(
+            value,
+            id=getattr(value, "__name__", None),
+            marks=() if value in always else pytest.mark.in_turn,
+        )
+        for value in values
+    ]
 
 
 def _turn_of(item: pytest.Item) -> str:

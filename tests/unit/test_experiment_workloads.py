@@ -46,6 +46,7 @@ def test_f15_as_in_the_paper_passes() -> None:
 
 def test_f15_faster_baseline_is_accepted_only_if_its_sweep_makes_it_slower() -> None:
     assert counted(verdict("lpc-f15", f15(1.12, 1.3, 2.8 * 1.12))) == (2, 0)
+    assert counted(verdict("lpc-f15", f15(1.12, 1.3, 5.0 * 1.12))) == (1, 1)
     assert counted(verdict("lpc-f15", f15(1.12, 1.3, 1.2))) == (0, 2)
 
 
