@@ -30,9 +30,10 @@ REGISTRY_BYTES = 16 << 20
 REGISTRY = f"remanence.persist={REGISTRY_BYTES >> 20}M"
 # A busy host makes a Stop of an emulated machine long: its bound must not be missed for that.
 HOLD_UP = "remanence.hold_up_us=10000000 remanence.preempt_off_us=2000000"
-# Nothing goes to the disk by itself, so that a test sees what the registry has.
+# Nothing goes to the disk by itself, so that a test sees what the registry has: neither a drain
+# nor the kernel's own write-back of what is 30 s old.
 LATE_S = 3600
-LATE = f"remanence.persist_drain_s={LATE_S}"
+LATE = f"remanence.persist_drain_s={LATE_S} sysctl.vm.dirty_expire_centisecs={LATE_S * 100}"
 DRAIN_S = "/sys/module/remanence/parameters/persist_drain_s"
 WITNESS = "/usr/local/lib/witness.py"
 BOOT_LIMIT_S = 240.0
@@ -121,12 +122,14 @@ def counts(machine: Machine) -> dict[str, int]:
 def drain(machine: Machine) -> None:
     """All that is registered goes to its disk now.
 
-    Of two drains the first may have been under way, and know nothing of the last pages.
+    Of two drains the first may have been under way, and know nothing of the last pages. And the
+    last may be under way still, and would take what is written after this.
     """
     before = counts(machine)["drains"]
     drains, pages = (f"$(sed -n 's/^{name} //p' {SYSFS}/counts)" for name in ("drains", "pages"))
     wait = f"while [ {drains} -le {before + 1} -a {pages} -gt 0 ]; do sleep 0.1; done"
-    sh(machine, f"echo 0 >{DRAIN_S}; {wait}; echo {LATE_S} >{DRAIN_S}")
+    settle = f"was=; until [ x{drains} = x$was ]; do was={drains}; sleep 1.5; done"
+    sh(machine, f"echo 0 >{DRAIN_S}; {wait}; echo {LATE_S} >{DRAIN_S}; {settle}")
 
 
 def replay(machine: Machine, *options: str, check: bool = True) -> dict[str, Any]:
