@@ -19,7 +19,7 @@ ALL_TURNS_ENV = "REM_TEST_ALL_TURNS"
 BEGIN_UNTIL_ENV = "REM_TEST_BEGIN_UNTIL"
 """Until when a file may begin, in seconds of time.monotonic(), which all processes share."""
 
-TOO_LATE = "begins too late on a slow host"
+TOO_LATE = "begins too late to end within the budget"
 """The reason of a skip."""
 
 # They run at each commit: short ones, README's commands, and the claims that others build on.

@@ -2,9 +2,9 @@
 """What a run on a slow host leaves to other runs, by name.
 
 There a run would end at its budget with part of its files not begun, and without a report of the
-others. So files that boot machines take turns: the commit chooses half of them. If that is still
-too much, those are left out, too, that would begin so late that they might not end. On other hosts
-all run.
+others. So files that boot machines take turns: the commit chooses half of them. On every host,
+which may become slow during a run, those are left out that would begin so late that they might not
+end. Which ones begin first is the commit's choice, too.
 """
 
 from __future__ import annotations
@@ -53,10 +53,12 @@ def left_out(repo: Path, words: list[str], commit: str) -> list[str]:
 
 
 def order(words: list[str], commit: str) -> list[str]:
-    """The words, begun with others at other commits: the last ones may be too late."""
+    """The words, those that always run first, the others in another order at other commits: the last
+    ones may be too late.
+    """
     machines = [word for word in words if not runs_always(Path(word))]
     always = [word for word in words if runs_always(Path(word))]
-    return [*rotation(machines, commit, len(machines)), *always]
+    return [*always, *rotation(machines, commit, len(machines))]
 
 
 def _files(path: Path) -> list[Path]:

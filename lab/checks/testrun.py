@@ -100,8 +100,8 @@ class TestRun:
     counts: dict[str, int] = field(default_factory=lambda: {"failed": 0, "skipped": 0})
     longest: list[tuple[str, float]] = field(default_factory=list)  # files, minutes of a worker
     made_by_tests: list[str] = field(default_factory=list)  # products that set-up had not made
-    left_out: list[str] = field(default_factory=list)  # files that a slow host leaves to others
-    on_slow_host: bool = False
+    left_out: list[str] = field(default_factory=list)  # files that are left to other commits
+    ends_early: bool = False  # files are left out that begin too late
     began: float = field(default_factory=time.monotonic)
 
     @contextmanager
@@ -119,8 +119,8 @@ class TestRun:
 
     def add(self, share: str, tests: junit.Tests) -> None:
         """Count a share's tests. One that was skipped has shown nothing, which is a failure, unless
-        it is of the quick tier and needs root, without which that tier can run, or of a file that a
-        slow host leaves to other commits.
+        it is of the quick tier and needs root, without which that tier can run, or of a file that is
+        left to other commits.
         """
         self.minutes[share] = self.minutes.get(share, 0.0) + tests.minutes / workers()
         self.counts["failed"] += tests.failed
@@ -175,9 +175,10 @@ def run_tier(tier: Tier, words: list[str], without: Collection[str] = ()) -> Tes
     with ThreadPoolExecutor(1) as beside:
         printed = beside.submit(_check_beside, test, shares)
         if tests := [word for share in shares for word in pytest_words(repo_dir(), share)]:
-            if tier is Tier.FULL and slow_host.is_slow(test.set_up_minutes):
-                test.on_slow_host = True
-                test.left_out = slow_host.left_out(repo_dir(), tests, head())
+            if tier is Tier.FULL:
+                test.ends_early = True
+                if slow_host.is_slow(test.set_up_minutes):
+                    test.left_out = slow_host.left_out(repo_dir(), tests, head())
                 tests = slow_host.order(tests, head())
             with test.share(PYTEST):
                 _pytest(test, tests, must_find=not without)
@@ -277,7 +278,7 @@ def _pytest(
     env = {"LOADER_OUT": str(_loader_out()), "PYTEST_DEBUG_TEMPROOT": str(_temporary())}
     if all_turns:
         env[ALL_TURNS_ENV] = "1"
-    if test.on_slow_host:
+    if test.ends_early:
         env[BEGIN_UNTIL_ENV] = str(test.began + 60 * slow_host.BEGIN_MINUTES_MAX)
     try:
         code = _runner([*argv, *words], "pytest", test, lines, env=env)

@@ -49,7 +49,7 @@ def _print_summary(done: TestRun) -> None:
     for file, minutes in done.longest:
         info(f"{minutes:7.2f} min  of a worker: {file}")
     for name in done.left_out:
-        info(f"left to other commits, as this host is slow: {name}")
+        info(f"left to other commits, as it would not end in time: {name}")
     for product in done.made_by_tests:
         info(f"made by a test, not by set-up: {product}")
     if done.over_budget():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Files of tests that are begun too late on a slow host to end within the budget."""
+"""Files of tests that would begin too late to end within the budget."""
 
 from __future__ import annotations
 
