@@ -53,8 +53,8 @@ def left_out(repo: Path, words: list[str], commit: str) -> list[str]:
 
 
 def order(words: list[str], commit: str) -> list[str]:
-    """The words, those that always run first, the others in another order at other commits: the last
-    ones may be too late.
+    """The words: first those that always run, then the others, in another order at other commits,
+    as the last ones may be too late.
     """
     machines = [word for word in words if not runs_always(Path(word))]
     always = [word for word in words if runs_always(Path(word))]

@@ -119,8 +119,8 @@ class TestRun:
 
     def add(self, share: str, tests: junit.Tests) -> None:
         """Count a share's tests. One that was skipped has shown nothing, which is a failure, unless
-        it is of the quick tier and needs root, without which that tier can run, or of a file that is
-        left to other commits.
+        it is of the quick tier and needs root, without which that tier can run, or of a file that
+        is left to other commits.
         """
         self.minutes[share] = self.minutes.get(share, 0.0) + tests.minutes / workers()
         self.counts["failed"] += tests.failed
