@@ -298,21 +298,16 @@ static void solve(struct part *it)
 		rounds = round;
 }
 
-static void *run(void *arg)
+static void run(long number)
 {
-	long number = (long)arg;
 	struct part it = {
 		.number = number,
 		.from = team_share(nodes, number),
 		.to = team_share(nodes, number + 1),
 	};
 
-	if (team_threads > 1)
-		team_stay_on_cpu(number);
 	assemble(&it);
-	team_meet(&it.meeting);
 	solve(&it);
-	return NULL;
 }
 
 static void check(void)

@@ -49,13 +49,12 @@ static void triad(long from, long to)
 
 static void (*const kernels[KERNELS])(long, long) = { copy, scale, add, triad };
 
-static void *run(void *arg)
+static void run(long number)
 {
-	long number = (long)arg, meeting = 0;
+	long meeting = 0;
 	long from = team_share(elements, number);
 	long to = team_share(elements, number + 1);
 
-	team_stay_on_cpu(number);
 	for (long i = from; i < to; i++) {
 		a[i] = 1;
 		b[i] = 2;
@@ -73,7 +72,6 @@ static void *run(void *arg)
 			if (!number && time && ns < took_ns[kernel])
 				took_ns[kernel] = ns;
 		}
-	return NULL;
 }
 
 static void check(void)

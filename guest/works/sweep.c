@@ -4,8 +4,9 @@
  * cells and are scattered, absorbed and emitted there; the flux of each
  * direction is swept from the corner where it enters, in steps of time.
  *
- * Diamond differences in space and time; threads share the groups. Checked: in the last step all that
- * entered, was emitted or had been there is absorbed, has left or is there.
+ * Diamond differences in space and time; threads share the groups. Checked: in
+ * the last step all that entered, was emitted or had been there is absorbed,
+ * has left or is there.
  */
 #include "team.h"
 
@@ -177,17 +178,15 @@ static void check_balance(long group)
 }
 
 /* What this thread does of each step. */
-static void *run(void *arg)
+static void run(long number)
 {
-	long number = (long)arg, meeting = 0;
+	long meeting = 0;
 	struct edges edge = {
 		.x = works_doubles(angles),
 		.y = works_doubles(side * angles),
 		.z = works_doubles(side * side * angles),
 	};
 
-	if (team_threads > 1)
-		team_stay_on_cpu(number);
 	for (long step = 0; step < steps; step++) {
 		if (step && !number) {
 			double *before = flux_in;
@@ -201,7 +200,6 @@ static void *run(void *arg)
 			group_step(group, &edge);
 		team_meet(&meeting);
 	}
-	return NULL;
 }
 
 int main(int argc, char **argv)

@@ -15,6 +15,7 @@
 static long team_threads = 1;
 static long team_arrived;
 static cpu_set_t team_cpus;
+static void (*team_work)(long number);
 
 /* All have come here so often. PAUSE: others' turns come at once. */
 static inline void team_meet(long *meeting)
@@ -26,13 +27,13 @@ static inline void team_meet(long *meeting)
 		__builtin_ia32_pause();
 }
 
-/* Where this thread's share of so many places begins; it ends at the next one's. */
+/* Where a thread's share of the places begins; it ends at the next one's. */
 static inline long team_share(long places, long number)
 {
 	return places * number / team_threads;
 }
 
-/* Of the CPUs that the program may use, each thread's own as long as there are some. */
+/* Of the CPUs that the program may use one each, as long as there are some. */
 static inline void team_stay_on_cpu(long number)
 {
 	long left = number % CPU_COUNT(&team_cpus);
@@ -47,8 +48,17 @@ static inline void team_stay_on_cpu(long number)
 		check_fail_errno("sched_setaffinity");
 }
 
-/* Runs @run on all threads, whose numbers it has as its argument, to its end. */
-static inline void team_run(long threads, void *(*run)(void *))
+static inline void *team_start(void *arg)
+{
+	long number = (long)arg;
+
+	team_stay_on_cpu(number);
+	team_work(number);
+	return NULL;
+}
+
+/* Runs @work on so many threads, each of which has its number, to its end. */
+static inline void team_run(long threads, void (*work)(long number))
 {
 	unsigned long ids[TEAM_MAX];
 
@@ -57,8 +67,9 @@ static inline void team_run(long threads, void *(*run)(void *))
 	if (sched_getaffinity(0, sizeof(team_cpus), &team_cpus))
 		check_fail_errno("sched_getaffinity");
 	team_threads = threads;
+	team_work = work;
 	for (long i = 0; i < threads; i++)
-		ids[i] = check_thread(run, (void *)i);
+		ids[i] = check_thread(team_start, (void *)i);
 	for (long i = 0; i < threads; i++)
 		check_join(ids[i]);
 }
