@@ -90,7 +90,8 @@ static size_t read_page(struct page *page, size_t offset, size_t bytes,
 
 	if (pfn >= pages_end)
 		return copy_page_to_iter(page, offset, bytes, iter);
-	note_use(pfn);
+	if (rem_heat_looks())
+		note_use(pfn);
 	frame = get_copy(pfn);
 	copied = copy_page_to_iter(frame ?: page, offset, bytes, iter);
 	if (frame) {

@@ -1,21 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Which pages are used most. A scan looks at each page-table entry of an anonymous page
- * and takes its accessed bit, which the processor sets; a page remembers those of its
- * last eight scans, and its heat is how many of them are set (0 to 8).
+ * and takes its accessed bit, which the processor sets; a page remembers what its last
+ * sixteen scans have seen, and its heat is in how many of them it was used (0 to 16).
+ *
+ * In a whole period a busy program uses nearly all of its pages, and they look alike. So
+ * when too many do for the frames, a scan takes all accessed bits first, waits for a part of
+ * the period, and looks which are set again: of a page that is used more often, more often.
  *
  * Each scan counts how many pages have which heat. The next one moves up what is as hot
  * as the level at which the hot pages fill the frames, and moves down what is less than
  * half as hot, when frames are short: a move reads and writes a whole page, so pages that
  * are nearly alike do not take turns. So the level follows the programs and the size of
  * DRAM. Pages of files, which are used by read() and by mappings, are looked at in the
- * same scan (files.c); of these a copy goes that is less hot than the level, as its page
- * has not to be written. So are those of the kernel's text (text.c).
+ * same scan (files.c), and so are those of the kernel's text (text.c).
  *
  * Page tables and struct pages are in NVRAM, too: of a page there that was not used since
  * the last scan only its entry is read, and it ages when it is used again.
  */
 #include <linux/bitmap.h>
+#include <linux/delay.h>
 #include <linux/hugetlb.h>
 #include <linux/jiffies.h>
 #include <linux/memblock.h>
@@ -34,8 +38,9 @@
 
 #include "mixed.h"
 
-#define HEAT_MAX 8
+#define HEAT_MAX 16
 #define HEAT_MIN 2 /* of a page that moves up: one use may be its last */
+#define LOOK_US_MIN 100u
 /* Frames that a scan keeps free, so that what has become hot finds one: 1/32. */
 #define SPARE_SHIFT 5
 
@@ -45,15 +50,20 @@
  */
 struct heat {
 	u16 scan;
-	u8 used;
-	u8 age;
+	u16 used;
+	u16 age;
 };
 
 static struct heat *heats;
 static unsigned long heats_count;
 static u16 scan;
+static bool looks = true;
 static unsigned int counts[HEAT_MAX + 1];
 static unsigned int level = HEAT_MIN;
+
+/* Uses are looked at for the period divided by two to this. */
+#define NARROW_MAX 5
+static unsigned int narrow;
 
 /*
  * What new pages need: frames that such have which are not older than HEAT_MAX scans, and
@@ -63,6 +73,16 @@ static unsigned int level = HEAT_MIN;
  */
 static atomic_t new_count = ATOMIC_INIT(0), missed_count = ATOMIC_INIT(0);
 static unsigned int needed, needs[HEAT_MAX], reserve;
+
+/*
+ * Pages that this scan has found hot and without a frame, and those of the last scan. So
+ * many frames the next one looks for, and new pages that have all that is kept for them
+ * leave them to these.
+ */
+static unsigned int denied, wanted;
+
+/* New pages that this scan has seen, and those of them that were used. */
+static unsigned int new_seen, new_used;
 
 /* Of one page table. */
 struct table {
@@ -78,6 +98,8 @@ struct table {
 	bool marks; /* faults tell of uses: policy.c */
 	bool leave; /* none may be in DRAM */
 	bool over; /* some have to leave it: the group has more than it may */
+	bool clears; /* accessed bits are taken, and nothing else is done */
+	bool took; /* accessed bits of the process */
 };
 
 /**
@@ -114,7 +136,7 @@ void rem_heat_began(struct page *frame)
 
 	if (pfn >= heats_count)
 		return;
-	heats[pfn].used = 0xff << (HEAT_MAX - READ_ONCE(level));
+	heats[pfn].used = GENMASK(HEAT_MAX - 1, HEAT_MAX - READ_ONCE(level));
 	/* Not seen by this scan yet. */
 	heats[pfn].scan = READ_ONCE(scan) - 1;
 	heats[pfn].age = 1;
@@ -168,14 +190,18 @@ static unsigned int heat_of(unsigned long pfn, bool young)
 	struct heat *heat = &heats[pfn];
 	u16 scans = scan - heat->scan;
 
-	if (!scans && counts[hweight8(heat->used)] && !heat->age)
-		counts[hweight8(heat->used)]--;
+	if (!scans && counts[hweight16(heat->used)] && !heat->age)
+		counts[hweight16(heat->used)]--;
+	if (scans && heat->age) {
+		new_seen++;
+		new_used += young;
+	}
 	heat->used = scans < HEAT_MAX ? heat->used << scans : 0;
 	heat->used |= young;
 	heat->scan = scan;
 	if (!heat->age)
-		counts[hweight8(heat->used)]++;
-	return hweight8(heat->used);
+		counts[hweight16(heat->used)]++;
+	return hweight16(heat->used);
 }
 
 static void look_at(struct table *table, unsigned long addr, unsigned long pfn,
@@ -203,13 +229,15 @@ static void look_at(struct table *table, unsigned long addr, unsigned long pfn,
 }
 
 /* Of a page of a file; its accessed bit is set. */
-static void look_at_file(struct vm_area_struct *vma, unsigned long addr,
-			 pte_t *pte, struct page *page)
+static void look_at_file(struct table *table, struct vm_area_struct *vma,
+			 unsigned long addr, pte_t *pte, struct page *page)
 {
 	if (!ptep_test_and_clear_young(vma, addr, pte))
 		return;
+	table->took = true;
 	folio_mark_accessed(page_folio(page));
-	rem_files_used(page_to_pfn(page));
+	if (!table->clears)
+		rem_files_used(page_to_pfn(page));
 }
 
 static int look_at_huge(struct table *table, pmd_t *pmd, unsigned long addr,
@@ -224,11 +252,12 @@ static int look_at_huge(struct table *table, pmd_t *pmd, unsigned long addr,
 	if (pmd_present(*pmd) && !is_huge_zero_pmd(*pmd)) {
 		folio = pmd_folio(*pmd);
 		young = pmdp_test_and_clear_young(vma, addr & PMD_MASK, pmd);
+		table->took |= young;
 		if (young)
 			folio_set_referenced(folio);
 		table->scanned++;
 		/* It is split when a part of it moves. */
-		if (young && folio_test_anon(folio) &&
+		if (young && folio_test_anon(folio) && !table->clears &&
 		    (table->marks ? rem_policy_wants_huge(folio) : table->up_huge))
 			for (; addr < end; addr += PAGE_SIZE)
 				look_at(table, addr,
@@ -258,7 +287,7 @@ static bool mark(struct table *table, struct vm_area_struct *vma,
 		return false;
 	if (!PageAnon(page)) {
 		if (table->files && pte_young(entry))
-			look_at_file(vma, addr, pte, page);
+			look_at_file(table, vma, addr, pte, page);
 		return false;
 	}
 	if (table->down_only || !rem_policy_mark(vma, addr, pte, page_folio(page)))
@@ -296,24 +325,27 @@ static int look_at_table(pmd_t *pmd, unsigned long addr, unsigned long end,
 			continue;
 		}
 		in_dram = rem_frames_has(pte_pfn(entry));
-		if (!in_dram && !pte_young(entry))
+		if (!pte_young(entry) && (!in_dram || table->clears))
 			continue;
 		/* Of pages that are not copies, only anonymous ones are in DRAM. */
 		if (in_dram && !pte_special(entry)) {
 			young = ptep_test_and_clear_young(vma, addr, pte);
-			look_at(table, addr, pte_pfn(entry), true, young);
+			table->took |= young;
+			if (!table->clears)
+				look_at(table, addr, pte_pfn(entry), true, young);
 			continue;
 		}
 		page = vm_normal_page(vma, addr, entry);
 		if (page && !PageAnon(page) && table->files)
-			look_at_file(vma, addr, pte, page);
+			look_at_file(table, vma, addr, pte, page);
 		if (!page || !PageAnon(page) || PageKsm(page))
 			continue;
-		/* Without a flush of the TLB, as others do: it is a hint. */
 		young = ptep_test_and_clear_young(vma, addr, pte);
+		table->took |= young;
 		if (young)
 			folio_set_referenced(page_folio(page));
-		look_at(table, addr, pte_pfn(entry), false, young);
+		if (!table->clears)
+			look_at(table, addr, pte_pfn(entry), false, young);
 	}
 	if (flush)
 		flush_tlb_range(vma, start, end);
@@ -376,7 +408,7 @@ static bool is_short(void)
 {
 	if (rem_policy_marks())
 		return rem_policy_is_short();
-	return frames_for_new() < READ_ONCE(reserve) + spare_frames();
+	return frames_for_new() < READ_ONCE(reserve) + READ_ONCE(wanted) + spare_frames();
 }
 
 /* The same for what is of a control group, or NULL. */
@@ -404,7 +436,7 @@ static unsigned int free_for_hot(void)
  */
 bool rem_heat_find_room(unsigned int pages)
 {
-	unsigned int missed;
+	unsigned int missed, kept = spare_frames();
 
 	if (rem_heat_is_pressed())
 		return false;
@@ -413,7 +445,9 @@ bool rem_heat_find_room(unsigned int pages)
 			rem_mixed_wake();
 		return rem_policy_has_room(pages);
 	}
-	if (free_frames() >= spare_frames() + pages)
+	if (atomic_read(&new_count) >= READ_ONCE(reserve))
+		kept += READ_ONCE(wanted);
+	if (free_frames() >= kept + pages)
 		return true;
 	/* Of a huge page nobody knows how much of it will be used. */
 	missed = pages == 1 ? atomic_inc_return(&missed_count) :
@@ -428,6 +462,14 @@ static unsigned int to_leave(struct table *table)
 	return table->over && !table->leave ? rem_group_excess(table->group) : UINT_MAX;
 }
 
+/* Idle processes are looked at, too: all that they have in DRAM is cold. */
+static bool needs_idle(void)
+{
+	if (rem_policy_marks())
+		return rem_policy_is_short();
+	return frames_for_new() < READ_ONCE(reserve) + spare_frames();
+}
+
 static void move_table(struct table *table, struct rem_move *move,
 		       struct vm_area_struct *vma)
 {
@@ -439,12 +481,12 @@ static void move_table(struct table *table, struct rem_move *move,
 				      table->start + begin * PAGE_SIZE,
 				      min(end - begin, to_leave(table)));
 	for_each_set_bitrange(begin, end, table->up, REM_MOVE_MAX) {
-		unsigned int frames = min(free_for_hot(), rem_group_room(table->group));
+		unsigned int pages = min(end - begin, rem_group_room(table->group));
+		unsigned int frames = min(pages, free_for_hot());
 
-		if (!frames)
-			return;
-		rem_move_up(move, vma, table->start + begin * PAGE_SIZE,
-			    min(end - begin, frames));
+		if (frames)
+			rem_move_up(move, vma, table->start + begin * PAGE_SIZE, frames);
+		denied += pages - frames;
 	}
 }
 
@@ -475,7 +517,8 @@ static bool scan_vma(struct vm_area_struct *vma, struct rem_move *move,
 		table->up_huge = min(free_for_hot(), rem_group_room(table->group)) >=
 				 REM_MOVE_MAX;
 		walk_page_range(vma->vm_mm, addr, end, &look_ops, table);
-		move_table(table, move, vma);
+		if (!table->clears)
+			move_table(table, move, vma);
 		cond_resched();
 	}
 	return true;
@@ -490,9 +533,13 @@ static void scan_mm(struct mm_struct *mm, struct rem_move *move,
 	if (!mmap_read_trylock(mm))
 		return;
 	table->group = rem_group_of(mm);
+	table->took = false;
 	for_each_vma(vmi, vma)
 		if (is_eligible(vma) && !scan_vma(vma, move, table))
 			break;
+	/* Else a TLB hides uses until it needs the entry's place: often beyond many scans. */
+	if (table->took)
+		flush_tlb_mm(mm);
 	rem_group_put(table->group);
 	mmap_read_unlock(mm);
 }
@@ -521,8 +568,8 @@ static bool is_idle(struct task_struct *leader, int nr)
 		runtime_ns += READ_ONCE(thread->se.sum_exec_runtime);
 	if (last->nr != nr || last->runtime_ns != runtime_ns)
 		*last = (struct seen){ .nr = nr, .runtime_ns = runtime_ns };
-	else if (last->idle <= HEAT_MAX)
-		last->idle++;
+	else if (last->idle <= HEAT_MAX && (!narrow || !looks))
+		last->idle++; /* once in a scan */
 	return last->idle > HEAT_MAX;
 }
 
@@ -556,9 +603,17 @@ static struct mm_struct *next_mm(int *nr, bool all)
 }
 
 /*
- * The lowest heat of which all pages, and all that are hotter, have room. A frame that new
- * pages have needed is as hot as the scans are many in which they have.
+ * A frame that new pages have needed in so many scans is as hot as a page that was used in
+ * as many of these as new pages are.
  */
+static unsigned int needed_by_new(unsigned int heat)
+{
+	unsigned int scans = new_used ? DIV_ROUND_UP(heat * new_seen, new_used) : HEAT_MAX;
+
+	return needed_in(min(scans, HEAT_MAX));
+}
+
+/* The lowest heat of which all pages, and all that are hotter, have room. */
 static void choose_level(void)
 {
 	unsigned int room = rem_frames_count(), heat = HEAT_MAX + 1, hot = 0;
@@ -568,25 +623,55 @@ static void choose_level(void)
 		WRITE_ONCE(reserve, 0);
 		return;
 	}
+	WRITE_ONCE(wanted, denied);
 	needs[scan % HEAT_MAX] = min(READ_ONCE(needed), room);
 	atomic_set(&missed_count, 0);
 	WRITE_ONCE(needed, atomic_read(&new_count));
 	while (heat > HEAT_MIN &&
-	       hot + counts[heat - 1] + needed_in(heat - 1) <= room)
+	       hot + counts[heat - 1] + needed_by_new(heat - 1) <= room)
 		hot += counts[--heat];
 	/* If the hottest are too many, as many of them as have room. */
 	level = min(heat, HEAT_MAX);
-	WRITE_ONCE(reserve, needed_in(level));
+	WRITE_ONCE(reserve, needed_by_new(level));
+	if (level > HEAT_MAX / 2 && narrow < NARROW_MAX)
+		narrow++;
+	else if (level == HEAT_MIN && !denied && narrow)
+		narrow--;
+}
+
+/* From now on uses are seen. */
+static void begin_to_look(struct table *table, unsigned int us)
+{
+	struct mm_struct *mm;
+	int nr = 1;
+
+	table->clears = true;
+	while ((mm = next_mm(&nr, false))) {
+		scan_mm(mm, NULL, table);
+		mmput(mm);
+		cond_resched();
+	}
+	table->clears = false;
+	rem_text_forget();
+	WRITE_ONCE(looks, true);
+	usleep_range(us, us + us / 8);
+}
+
+/** rem_heat_looks - Return: whether uses of pages of files count now. Context: any. */
+bool rem_heat_looks(void)
+{
+	return READ_ONCE(looks) || rem_policy_marks();
 }
 
 /**
  * rem_heat_scan - look at all processes, and move pages
  * @move: room for the moves
  * @empty: all pages of DRAM go home, and none comes
+ * @period_us: since the last one, in microseconds
  *
  * Context: a thread of its own.
  */
-void rem_heat_scan(struct rem_move *move, bool empty)
+void rem_heat_scan(struct rem_move *move, bool empty, unsigned int period_us)
 {
 	struct table *table = kzalloc(sizeof(*table), GFP_KERNEL);
 	bool all = empty || rem_group_was_lowered();
@@ -598,13 +683,17 @@ void rem_heat_scan(struct rem_move *move, bool empty)
 	table->empty = empty;
 	table->marks = rem_policy_marks();
 	memset(counts, 0, sizeof(counts));
+	denied = new_seen = new_used = 0;
+	if (narrow && !empty && !table->marks)
+		begin_to_look(table, max(period_us >> narrow, LOOK_US_MIN));
 	scan++;
-	while ((mm = next_mm(&nr, all || rem_heat_is_pressed() || is_short()))) {
+	while ((mm = next_mm(&nr, all || rem_heat_is_pressed() || needs_idle()))) {
 		scan_mm(mm, move, table);
 		mmput(mm);
 		cond_resched();
 	}
 	rem_text_scan(empty || table->marks);
+	WRITE_ONCE(looks, !narrow);
 	rem_files_scan(empty);
 	choose_level();
 	atomic64_add(table->scanned, &rem_mixed_counts.scanned);
@@ -635,7 +724,12 @@ bool rem_heat_is_hot(unsigned long pfn)
 {
 	if (rem_policy_marks())
 		return rem_policy_wants_file(pfn);
-	return heat_of(pfn, true) >= level && free_for_hot();
+	if (heat_of(pfn, true) < level)
+		return false;
+	if (free_for_hot())
+		return true;
+	denied++;
+	return false;
 }
 
 /**
@@ -659,7 +753,7 @@ bool rem_heat_is_cold(unsigned long pfn, bool was_used, unsigned int number)
 	rcu_read_unlock();
 	/* With rules that mark pages the hand chooses. */
 	return is_over ||
-	       (!rem_policy_marks() && heat_of(pfn, was_used) < level && is_needed);
+	       (!rem_policy_marks() && heat_of(pfn, was_used) < (level + 1) / 2 && is_needed);
 }
 
 /** rem_heat_is_this_scan - Return: whether the last scan has marked a page */

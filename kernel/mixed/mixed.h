@@ -121,7 +121,8 @@ void rem_frame_clean(struct page *frame, enum rem_dram_reason why);
 #define REM_PRESSED_FOR (10 * HZ) /* since reclaim has looked for memory */
 
 int rem_heat_open(void);
-void rem_heat_scan(struct rem_move *move, bool empty);
+void rem_heat_scan(struct rem_move *move, bool empty, unsigned int period_us);
+bool rem_heat_looks(void);
 void rem_heat_moved(struct page *from, struct page *to);
 void rem_heat_began(struct page *frame);
 void rem_heat_ended(struct page *frame);
@@ -215,6 +216,7 @@ static inline bool rem_group_was_lowered(void)
 /* text.c: the kernel's text */
 int rem_text_open(void);
 void rem_text_scan(bool leave);
+void rem_text_forget(void);
 unsigned int rem_text_used(void);
 bool rem_text_has(unsigned long pfn);
 void rem_text_home(void);

@@ -95,7 +95,8 @@ static int run(void *data)
 
 		mutex_lock(&scan_lock);
 		if (!held && is_due) {
-			rem_heat_scan(&room, READ_ONCE(empty));
+			rem_heat_scan(&room, READ_ONCE(empty),
+				      READ_ONCE(scan_ms) * USEC_PER_MSEC);
 			clean_some();
 		}
 		if (!held)

@@ -191,6 +191,24 @@ static bool look_at(unsigned int number, bool leave)
 	return young;
 }
 
+/** rem_text_forget - the next scan sees only uses from now on. Context: the thread. */
+void rem_text_forget(void)
+{
+	unsigned int number;
+
+	if (!is_split)
+		return;
+	mutex_lock(&text_mutex);
+	for (number = 0; number < text_count; number++) {
+		pte_t *pte = entry_of(number);
+
+		if (pte)
+			clear_bit(_PAGE_BIT_ACCESSED, (unsigned long *)&pte->pte);
+	}
+	mutex_unlock(&text_mutex);
+	flush_tlb_kernel_range(parts[0].start, parts[1].end);
+}
+
 /**
  * rem_text_scan - look at all pages of the kernel's text, and move some
  * @leave: none may be in DRAM
