@@ -683,7 +683,9 @@ void rem_heat_scan(struct rem_move *move, bool empty, unsigned int period_us)
 	table->empty = empty;
 	table->marks = rem_policy_marks();
 	memset(counts, 0, sizeof(counts));
-	denied = new_seen = new_used = 0;
+	denied = 0;
+	new_seen = 0;
+	new_used = 0;
 	if (narrow && !empty && !table->marks)
 		begin_to_look(table, max(period_us >> narrow, LOOK_US_MIN));
 	scan++;
