@@ -128,7 +128,7 @@ def test_who_is_late_may_say_what_it_knows(tmp_path: Path) -> None:
     lines: list[str] = []
     with pytest.raises(HangError):
         run.stream(
-            ["bash", "-c", script], log=tmp_path / "log", on_line=lines.append, timeout_s=5.0
+            ["bash", "-c", script], log=tmp_path / "log", on_line=lines.append, timeout_s=10.0
         )
     assert lines == ["it did this"]
 
