@@ -101,7 +101,6 @@ class TestRun:
     longest: list[tuple[str, float]] = field(default_factory=list)  # files, minutes of a worker
     made_by_tests: list[str] = field(default_factory=list)  # products that set-up had not made
     left_out: list[str] = field(default_factory=list)  # files that are left to other commits
-    ends_early: bool = False  # files are left out that begin too late
     began: float = field(default_factory=time.monotonic)
 
     @contextmanager
@@ -176,7 +175,6 @@ def run_tier(tier: Tier, words: list[str], without: Collection[str] = ()) -> Tes
         printed = beside.submit(_check_beside, test, shares)
         if tests := [word for share in shares for word in pytest_words(repo_dir(), share)]:
             if tier is Tier.FULL:
-                test.ends_early = True
                 if slow_host.is_slow(test.set_up_minutes):
                     test.left_out = slow_host.left_out(repo_dir(), tests, head())
                 tests = slow_host.order(tests, head())
@@ -278,7 +276,7 @@ def _pytest(
     env = {"LOADER_OUT": str(_loader_out()), "PYTEST_DEBUG_TEMPROOT": str(_temporary())}
     if all_turns:
         env[ALL_TURNS_ENV] = "1"
-    if test.ends_early:
+    elif test.tier is Tier.FULL:
         env[BEGIN_UNTIL_ENV] = str(test.began + 60 * slow_host.BEGIN_MINUTES_MAX)
     try:
         code = _runner([*argv, *words], "pytest", test, lines, env=env)

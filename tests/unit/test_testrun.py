@@ -23,7 +23,7 @@ from lab.setup.cargo_tests import TestCrates
 from lab.setup.pm import Pm
 from lab.setup.products import Kernel
 from lab.tidy.files import project_files
-from lab.turns import ALL_TURNS_ENV
+from lab.turns import ALL_TURNS_ENV, BEGIN_UNTIL_ENV
 
 
 @pytest.fixture
@@ -133,6 +133,19 @@ def test_it_is_the_turn_of_all_tests_that_a_user_named(
     monkeypatch.setattr(testrun, "need_all", lambda _: None)
     testrun.run_tier(Tier.FULL, words)
     assert any(ALL_TURNS_ENV in env for env in seen) == bool(words)
+    # And they begin, however late it is.
+    assert any(BEGIN_UNTIL_ENV in env for env in seen) == (not words)
+
+
+@pytest.mark.parametrize(("tier", "ends"), [(Tier.FULL, True), (Tier.SOAK, False)])
+def test_no_file_begins_late_in_a_run_that_has_a_budget(
+    tier: Tier, ends: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[dict[str, str]] = []
+    monkeypatch.setattr(testrun, "_runner", lambda *_, env, **__: seen.append(env) or 0)
+    monkeypatch.setattr(junit, "read", lambda _: {})
+    testrun._pytest(TestRun(tier), ["tests/vm"])
+    assert [BEGIN_UNTIL_ENV in env for env in seen] == [ends]
 
 
 def test_only_the_users_tests_run(
