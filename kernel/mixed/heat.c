@@ -403,12 +403,18 @@ static unsigned int frames_for_new(void)
 	return free_frames() + rem_map_resting() + atomic_read(&new_count);
 }
 
-/* What is cold has to go, so that what has become hot finds frames beside new pages. */
-static bool is_short(void)
+/* Whether there are fewer frames for new pages than are kept for them, and some more. */
+static bool are_less(unsigned int more)
 {
 	if (rem_policy_marks())
 		return rem_policy_is_short();
-	return frames_for_new() < READ_ONCE(reserve) + READ_ONCE(wanted) + spare_frames();
+	return frames_for_new() < READ_ONCE(reserve) + spare_frames() + more;
+}
+
+/* What is cold has to go, so that what has become hot finds frames beside new pages. */
+static bool is_short(void)
+{
+	return are_less(READ_ONCE(wanted));
 }
 
 /* The same for what is of a control group, or NULL. */
@@ -460,14 +466,6 @@ bool rem_heat_find_room(unsigned int pages)
 static unsigned int to_leave(struct table *table)
 {
 	return table->over && !table->leave ? rem_group_excess(table->group) : UINT_MAX;
-}
-
-/* Idle processes are looked at, too: all that they have in DRAM is cold. */
-static bool needs_idle(void)
-{
-	if (rem_policy_marks())
-		return rem_policy_is_short();
-	return frames_for_new() < READ_ONCE(reserve) + spare_frames();
 }
 
 static void move_table(struct table *table, struct rem_move *move,
@@ -621,6 +619,7 @@ static void choose_level(void)
 	if (rem_policy_marks()) {
 		WRITE_ONCE(level, HEAT_MIN);
 		WRITE_ONCE(reserve, 0);
+		narrow = 0;
 		return;
 	}
 	WRITE_ONCE(wanted, denied);
@@ -639,18 +638,25 @@ static void choose_level(void)
 		narrow--;
 }
 
-/* From now on uses are seen. */
-static void begin_to_look(struct table *table, unsigned int us)
+/* Idle ones, too, if frames are needed: all that they have in DRAM is cold. */
+static void scan_processes(struct table *table, struct rem_move *move, bool all)
 {
 	struct mm_struct *mm;
 	int nr = 1;
 
-	table->clears = true;
-	while ((mm = next_mm(&nr, false))) {
-		scan_mm(mm, NULL, table);
+	while ((mm = next_mm(&nr, all || (!table->clears &&
+					  (rem_heat_is_pressed() || are_less(0)))))) {
+		scan_mm(mm, move, table);
 		mmput(mm);
 		cond_resched();
 	}
+}
+
+/* From now on uses are seen. */
+static void begin_to_look(struct table *table, unsigned int us)
+{
+	table->clears = true;
+	scan_processes(table, NULL, false);
 	table->clears = false;
 	rem_text_forget();
 	WRITE_ONCE(looks, true);
@@ -660,7 +666,7 @@ static void begin_to_look(struct table *table, unsigned int us)
 /** rem_heat_looks - Return: whether uses of pages of files count now. Context: any. */
 bool rem_heat_looks(void)
 {
-	return READ_ONCE(looks) || rem_policy_marks();
+	return READ_ONCE(looks);
 }
 
 /**
@@ -675,8 +681,6 @@ void rem_heat_scan(struct rem_move *move, bool empty, unsigned int period_us)
 {
 	struct table *table = kzalloc(sizeof(*table), GFP_KERNEL);
 	bool all = empty || rem_group_was_lowered();
-	struct mm_struct *mm;
-	int nr = 1;
 
 	if (!table)
 		return;
@@ -689,15 +693,11 @@ void rem_heat_scan(struct rem_move *move, bool empty, unsigned int period_us)
 	if (narrow && !empty && !table->marks)
 		begin_to_look(table, max(period_us >> narrow, LOOK_US_MIN));
 	scan++;
-	while ((mm = next_mm(&nr, all || rem_heat_is_pressed() || needs_idle()))) {
-		scan_mm(mm, move, table);
-		mmput(mm);
-		cond_resched();
-	}
+	scan_processes(table, move, all);
 	rem_text_scan(empty || table->marks);
-	WRITE_ONCE(looks, !narrow);
 	rem_files_scan(empty);
 	choose_level();
+	WRITE_ONCE(looks, !narrow);
 	atomic64_add(table->scanned, &rem_mixed_counts.scanned);
 	atomic64_inc(&rem_mixed_counts.scans);
 	kfree(table);

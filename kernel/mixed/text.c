@@ -169,6 +169,13 @@ static void end_copy(unsigned int number, pte_t *pte)
 	rem_map_rest(frame);
 }
 
+/* Most are not: their lines stay as they are. Return: whether a page was used. */
+static bool take_use(pte_t *pte)
+{
+	return pte_young(*pte) &&
+	       test_and_clear_bit(_PAGE_BIT_ACCESSED, (unsigned long *)&pte->pte);
+}
+
 /* Return: whether TLBs have to be flushed, so that its next use is seen. */
 static bool look_at(unsigned int number, bool leave)
 {
@@ -178,7 +185,7 @@ static bool look_at(unsigned int number, bool leave)
 
 	if (!pte)
 		return false;
-	young = test_and_clear_bit(_PAGE_BIT_ACCESSED, (unsigned long *)&pte->pte);
+	young = take_use(pte);
 	if (!text_copies[number]) {
 		if (young && !leave && rem_heat_is_hot(pfn))
 			make_copy(number, pte);
@@ -195,6 +202,7 @@ static bool look_at(unsigned int number, bool leave)
 void rem_text_forget(void)
 {
 	unsigned int number;
+	bool flush = false;
 
 	if (!is_split)
 		return;
@@ -203,10 +211,11 @@ void rem_text_forget(void)
 		pte_t *pte = entry_of(number);
 
 		if (pte)
-			clear_bit(_PAGE_BIT_ACCESSED, (unsigned long *)&pte->pte);
+			flush |= take_use(pte);
 	}
 	mutex_unlock(&text_mutex);
-	flush_tlb_kernel_range(parts[0].start, parts[1].end);
+	if (flush)
+		flush_tlb_kernel_range(parts[0].start, parts[1].end);
 }
 
 /**
