@@ -404,9 +404,10 @@ void rem_files_scan(bool empty)
 			begin_mapped(pfn);
 		cond_resched();
 	}
-	/* All that are left are hot; some go. */
+	/* None is cold; those that would not come now go. */
 	for (number = 0; rem_heat_is_short() && rem_frame_next_lent(&number, &pfn); number++)
-		atomic64_add(cool(pfn, REM_DRAM_ROOM), &rem_mixed_counts.file_cooled);
+		if (rem_heat_is_low(pfn) && !rem_text_has(pfn))
+			atomic64_add(cool(pfn, REM_DRAM_ROOM), &rem_mixed_counts.file_cooled);
 	rem_map_flush();
 	for_each_set_bit(pfn, used_pages, pages_end) {
 		if (READ_ONCE(copies[pfn]))

@@ -61,9 +61,14 @@ static bool looks = true;
 static unsigned int counts[HEAT_MAX + 1];
 static unsigned int level = HEAT_MIN;
 
-/* Uses are looked at for the period divided by two to this. */
+/*
+ * Uses are looked at for the period divided by two to this. A page at the level tells most
+ * if it is used in about a third of these times; when they have another length, it takes
+ * some scans until heat follows.
+ */
 #define NARROW_MAX 5
-static unsigned int narrow;
+#define NARROW_SCANS (HEAT_MAX / 4)
+static unsigned int narrow, narrow_scans;
 
 /*
  * What new pages need: frames that such have which are not older than HEAT_MAX scans, and
@@ -100,6 +105,7 @@ struct table {
 	bool over; /* some have to leave it: the group has more than it may */
 	bool clears; /* accessed bits are taken, and nothing else is done */
 	bool took; /* accessed bits of the process */
+	bool has_frames; /* the process has pages in DRAM */
 };
 
 /**
@@ -320,11 +326,12 @@ static int look_at_table(pmd_t *pmd, unsigned long addr, unsigned long end,
 		if (!pte_present(entry))
 			continue;
 		table->scanned++;
+		in_dram = rem_frames_has(pte_pfn(entry));
+		table->has_frames |= in_dram && !pte_special(entry);
 		if (table->marks) {
 			flush |= mark(table, vma, addr, pte);
 			continue;
 		}
-		in_dram = rem_frames_has(pte_pfn(entry));
 		if (!pte_young(entry) && (!in_dram || table->clears))
 			continue;
 		/* Of pages that are not copies, only anonymous ones are in DRAM. */
@@ -435,7 +442,7 @@ static unsigned int free_for_hot(void)
 
 /**
  * rem_heat_find_room - whether new pages may have frames
- * @pages: how many; if more than one, then as one huge page
+ * @pages: how many; if more than one, then those of a huge page that may be used
  *
  * Context: any.
  * Return: whether so many frames are free. If not, scans are told.
@@ -455,9 +462,10 @@ bool rem_heat_find_room(unsigned int pages)
 		kept += READ_ONCE(wanted);
 	if (free_frames() >= kept + pages)
 		return true;
-	/* Of a huge page nobody knows how much of it will be used. */
-	missed = pages == 1 ? atomic_inc_return(&missed_count) :
-			      atomic_read(&missed_count) + pages;
+	missed = pages == 1 ? atomic_inc_return(&missed_count) : atomic_read(&missed_count);
+	/* A whole huge page is for scans to split when its parts are hot. */
+	if (pages > 1 && pages < REM_MOVE_MAX)
+		missed += pages;
 	need(atomic_read(&new_count) + missed);
 	return false;
 }
@@ -522,35 +530,53 @@ static bool scan_vma(struct vm_area_struct *vma, struct rem_move *move,
 	return true;
 }
 
-static void scan_mm(struct mm_struct *mm, struct rem_move *move,
+/* Return: whether it was looked at whole. */
+static bool scan_mm(struct mm_struct *mm, struct rem_move *move,
 		    struct table *table)
 {
 	VMA_ITERATOR(vmi, mm, 0);
 	struct vm_area_struct *vma;
+	bool whole = true;
 
 	if (!mmap_read_trylock(mm))
-		return;
+		return false;
 	table->group = rem_group_of(mm);
 	table->took = false;
-	for_each_vma(vmi, vma)
-		if (is_eligible(vma) && !scan_vma(vma, move, table))
+	table->has_frames = false;
+	for_each_vma(vmi, vma) {
+		whole = !is_eligible(vma) || scan_vma(vma, move, table);
+		if (!whole)
 			break;
+	}
 	/* Else a TLB hides uses until it needs the entry's place: often beyond many scans. */
 	if (table->took)
 		flush_tlb_mm(mm);
 	rem_group_put(table->group);
 	mmap_read_unlock(mm);
+	return whole;
 }
 
 /*
- * The time that a process had run when it was looked at last, and scans since it has run. If
- * two have the same place, both are looked at.
+ * The time that a process had run when it was looked at last, scans since it has run, and
+ * whether it had no frame then. If two have the same place, both are looked at.
  */
-static struct seen {
+struct seen {
 	int nr;
-	unsigned int idle;
+	u16 idle;
+	bool without;
 	u64 runtime_ns;
-} seen[512];
+};
+
+#define SEEN_COUNT PID_MAX_DEFAULT
+static struct seen *seen;
+
+/* Scans after which one without frames is looked at: others may have had a page in common. */
+#define WITHOUT_SCANS 64
+
+static struct seen *seen_of(int nr)
+{
+	return &seen[nr % SEEN_COUNT];
+}
 
 /*
  * A process that has not run for so long that none of its pages can be hot: nothing is to
@@ -558,7 +584,7 @@ static struct seen {
  */
 static bool is_idle(struct task_struct *leader, int nr)
 {
-	struct seen *last = &seen[nr % ARRAY_SIZE(seen)];
+	struct seen *last = seen_of(nr);
 	u64 runtime_ns = leader->signal->sum_sched_runtime;
 	struct task_struct *thread;
 
@@ -571,8 +597,31 @@ static bool is_idle(struct task_struct *leader, int nr)
 	return last->idle > HEAT_MAX;
 }
 
+static bool may_have_frames(int nr)
+{
+	return !seen_of(nr)->without || !((scan + nr) % WITHOUT_SCANS);
+}
+
+/* Of one that was looked at whole. */
+static void note_frames(int nr, bool has_frames)
+{
+	struct seen *last = seen_of(nr);
+
+	if (last->nr == nr)
+		last->without = !has_frames && last->idle > HEAT_MAX;
+}
+
+/* Which processes that do not run are looked at, too. */
+enum idle_ones { NONE, WITH_FRAMES, ALL };
+
+static bool is_looked_at(struct task_struct *leader, int nr, enum idle_ones idle_ones)
+{
+	return !is_idle(leader, nr) || idle_ones == ALL ||
+	       (idle_ones == WITH_FRAMES && may_have_frames(nr));
+}
+
 /* The next process, in the order of their numbers. */
-static struct mm_struct *next_mm(int *nr, bool all)
+static struct mm_struct *next_mm(int *nr, enum idle_ones idle_ones)
 {
 	struct task_struct *task;
 	struct mm_struct *mm = NULL;
@@ -589,8 +638,7 @@ static struct mm_struct *next_mm(int *nr, bool all)
 		task = task ? find_lock_task_mm(task) : NULL;
 		if (!task)
 			continue;
-		if (!(task->flags & PF_KTHREAD) &&
-		    (!is_idle(task, pid_nr(pid)) || all)) {
+		if (!(task->flags & PF_KTHREAD) && is_looked_at(task, pid_nr(pid), idle_ones)) {
 			mm = task->mm;
 			mmget(mm);
 		}
@@ -609,6 +657,20 @@ static unsigned int needed_by_new(unsigned int heat)
 	unsigned int scans = new_used ? DIV_ROUND_UP(heat * new_seen, new_used) : HEAT_MAX;
 
 	return needed_in(min(scans, HEAT_MAX));
+}
+
+static void choose_narrow(void)
+{
+	unsigned int was = narrow;
+
+	if (++narrow_scans < NARROW_SCANS)
+		return;
+	if (level > HEAT_MAX * 3 / 4 && narrow < NARROW_MAX)
+		narrow++;
+	else if (level <= HEAT_MAX / 4 && narrow)
+		narrow--;
+	if (narrow != was)
+		narrow_scans = 0;
 }
 
 /* The lowest heat of which all pages, and all that are hotter, have room. */
@@ -632,21 +694,25 @@ static void choose_level(void)
 	/* If the hottest are too many, as many of them as have room. */
 	level = min(heat, HEAT_MAX);
 	WRITE_ONCE(reserve, needed_by_new(level));
-	if (level > HEAT_MAX / 2 && narrow < NARROW_MAX)
-		narrow++;
-	else if (level == HEAT_MIN && !denied && narrow)
-		narrow--;
+	choose_narrow();
 }
 
-/* Idle ones, too, if frames are needed: all that they have in DRAM is cold. */
+/* All that idle ones have in DRAM is cold. */
+static enum idle_ones idle_ones_now(struct table *table, bool all)
+{
+	if (all)
+		return ALL;
+	return !table->clears && (rem_heat_is_pressed() || are_less(0)) ? WITH_FRAMES : NONE;
+}
+
 static void scan_processes(struct table *table, struct rem_move *move, bool all)
 {
 	struct mm_struct *mm;
 	int nr = 1;
 
-	while ((mm = next_mm(&nr, all || (!table->clears &&
-					  (rem_heat_is_pressed() || are_less(0)))))) {
-		scan_mm(mm, move, table);
+	while ((mm = next_mm(&nr, idle_ones_now(table, all)))) {
+		if (scan_mm(mm, move, table))
+			note_frames(nr - 1, table->has_frames);
 		mmput(mm);
 		cond_resched();
 	}
@@ -764,10 +830,16 @@ bool rem_heat_is_this_scan(unsigned long pfn)
 	return pfn < heats_count && heats[pfn].scan == READ_ONCE(scan);
 }
 
-/** rem_heat_is_short - Return: whether new pages need frames, whatever is hot */
+/** rem_heat_is_short - Return: whether new pages need frames that less hot ones have */
 bool rem_heat_is_short(void)
 {
 	return frames_for_new() < READ_ONCE(reserve);
+}
+
+/** rem_heat_is_low - Return: whether a page that DRAM has would not move up now */
+bool rem_heat_is_low(unsigned long pfn)
+{
+	return pfn < heats_count && hweight16(heats[pfn].used) < level;
 }
 
 /**
@@ -779,7 +851,8 @@ int __init rem_heat_open(void)
 {
 	heats_count = max(max_pfn, rem_frames_end());
 	heats = vzalloc(array_size(heats_count, sizeof(*heats)));
-	if (!heats)
+	seen = vcalloc(SEEN_COUNT, sizeof(*seen));
+	if (!heats || !seen)
 		return -ENOMEM;
 	shrinker = shrinker_alloc(0, "remanence-dram");
 	if (!shrinker)

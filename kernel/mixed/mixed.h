@@ -126,6 +126,7 @@ bool rem_heat_looks(void);
 void rem_heat_moved(struct page *from, struct page *to);
 void rem_heat_began(struct page *frame);
 void rem_heat_ended(struct page *frame);
+bool rem_heat_is_low(unsigned long pfn);
 bool rem_heat_is_short(void);
 bool rem_heat_find_room(unsigned int pages);
 unsigned int rem_heat_level(void);

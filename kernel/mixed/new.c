@@ -9,8 +9,9 @@
  * content. So a page that ends before it has moved down, or was copied home, costs NVRAM
  * nothing. It goes the way of all other frames from then on.
  *
- * Where a huge page would have begun, small ones do, if all of them have room: zeroing it
- * in NVRAM, and splitting it when it turns out to be hot, costs more.
+ * Where a huge page would have begun, small ones do, if those that will be used have room:
+ * zeroing it in NVRAM, and splitting it when it turns out to be hot, costs more. How many
+ * that are nobody knows; a process may be about to have as many again as it has.
  *
  * A new page takes no frame of those that a scan keeps free for pages that have become
  * hot, and none if too many frames differ from their homes. How many new pages there have
@@ -101,10 +102,20 @@ static struct folio *alloc(gfp_t gfp, int order, struct vm_area_struct *vma,
 	return home;
 }
 
+/* Of a huge page of a process. */
+#define USED_MIN 64ul
+
+static unsigned int may_be_used(struct mm_struct *mm)
+{
+	return clamp(get_mm_counter(mm, MM_ANONPAGES), USED_MIN, REM_MOVE_MAX);
+}
+
 /* Frames are small pages, and the fault goes on with them. */
 static vm_fault_t huge(struct vm_fault *vmf)
 {
-	if (may_begin(vmf->vma) && has_room(vmf->vma->vm_mm, REM_MOVE_MAX))
+	struct mm_struct *mm = vmf->vma->vm_mm;
+
+	if (may_begin(vmf->vma) && has_room(mm, may_be_used(mm)))
 		return VM_FAULT_FALLBACK;
 	return do_huge_pmd_anonymous_page(vmf);
 }

@@ -44,6 +44,7 @@ static u64 next_epoch(struct super_block *sb)
 		if (file->inode->i_sb == sb) {
 			mutex_lock(&file->lock);
 			mutex_unlock(&file->lock);
+			file->drained = epoch;
 		}
 	return epoch;
 }
@@ -121,17 +122,20 @@ int rem_drain_sb(struct super_block *sb)
 }
 
 /*
- * A file system with registered pages, of files from *@cursor on, or of those that
- * were unlinked before an epoch; it stays mounted.
+ * A file system that has not been drained since an epoch, and has registered pages or
+ * files that were unlinked before it; it stays mounted. What programs register while it
+ * is drained is no reason to drain it again: they may do that for ever.
  */
-static struct super_block *next_sb(unsigned long *cursor, u64 before_epoch)
+static struct super_block *next_sb(u64 before_epoch)
 {
 	struct super_block *sb = NULL;
+	unsigned long cursor = 0;
 	struct rem_file *file;
 
 	rem_files_lock();
-	while (!sb && (file = rem_files_next(cursor)))
-		if (file->entries && atomic_inc_not_zero(&file->inode->i_sb->s_active))
+	while (!sb && (file = rem_files_next(&cursor)))
+		if (file->entries && file->drained < before_epoch &&
+		    atomic_inc_not_zero(&file->inode->i_sb->s_active))
 			sb = file->inode->i_sb;
 	sb = sb ?: rem_unlinked_next(before_epoch);
 	rem_files_unlock();
@@ -143,10 +147,9 @@ void rem_drain_all(void)
 {
 	/* Each drain makes a new one, also if it fails. */
 	u64 epoch = atomic64_read(&rem_epoch) + 1;
-	unsigned long cursor = 0;
 	struct super_block *sb;
 
-	while ((sb = next_sb(&cursor, epoch))) {
+	while ((sb = next_sb(epoch))) {
 		down_read(&sb->s_umount);
 		rem_drain_sb(sb);
 		up_read(&sb->s_umount);

@@ -133,6 +133,7 @@ static struct rem_file *make(struct inode *inode)
 		return NULL;
 	file->inode = inode;
 	file->used = jiffies;
+	file->drained = atomic64_read(&rem_epoch);
 	refcount_set(&file->refs, 1);
 	mutex_init(&file->lock);
 	xa_init(&file->pages);

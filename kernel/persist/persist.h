@@ -32,6 +32,7 @@
  * @record: the last copy
  * @ctime: at the last fsync
  * @used: jiffies of the last fsync
+ * @drained: epoch of its file system's last drain, or when it was watched first
  * @wb_err: sees errors of write-back
  * @unlinked: in the list of those, with @sb and @epoch
  * @sb: its file system
@@ -55,6 +56,7 @@ struct rem_file {
 	struct rem_registry_file record;
 	struct timespec64 ctime;
 	unsigned long used;
+	u64 drained;
 	errseq_t wb_err;
 	struct list_head unlinked;
 	struct super_block *sb;

@@ -127,8 +127,9 @@ PROGRAMS = {
         "cd / && runuser -u postgres -- $(ls -d /usr/lib/postgresql/*/bin)/pgbench -n"
         " -f /tmp/one.sql -c 1 -t 1000 postgres >/dev/null",
         2,
-        "cat $(for p in $(pidof postgres); do echo /proc/$p/smaps_rollup; done) |"
-        " awk '/^Pss:/ {n += $2} END {print n}'",
+        "cat $(for p in $(pidof postgres); do echo /proc/$p/status; done) | awk"
+        " '/^RssAnon:/ {own += $2} /^Rss(Shmem|File):/ {if ($2 > most[$1]) most[$1] = $2}"
+        " END {for (kind in most) own += most[kind]; print own}'",
     ),
 }
 

@@ -185,6 +185,24 @@ class MappedPages(FilePages):
     program = "mapped_pages"
 
 
+class IdleProcesses(Checker):
+    """lab/testbed/idle_processes.c: processes that do nothing until they are woken."""
+
+    program = "idle_processes"
+
+    @classmethod
+    def start(cls, machine: Machine, name: str, processes: int, pages: int) -> IdleProcesses:
+        one = cls(machine, name)
+        one.begin(f"{processes} {pages} {one.progress}")
+        return one
+
+    def wake(self) -> None:
+        """All check their pages, and change them."""
+        # The oldest is the parent.
+        sh(self.machine, f"pkill -USR1 -o -f '^{BIN}/{self.program} .*{self.progress}'")
+        self.wait_rounds(1)
+
+
 class ShortLives(Checker):
     """lab/testbed/short_lives.c: processes that live for a moment."""
 

@@ -232,6 +232,31 @@ def test_file_that_is_removed_takes_its_pages_along(machine: Machine, removed: b
     assert (written_bytes < MAIL_BYTES) == removed
 
 
+MANY_FILES, DRAINS = 64, 2  # of one drain(), of a file system in use
+MANY = f"""
+import os, itertools
+files = [os.open("/root/many-%d" % n, os.O_RDWR | os.O_CREAT) for n in range({MANY_FILES})]
+for n in itertools.count():
+    for fd in files:
+        os.pwrite(fd, b"%d" % n, 0)
+        os.fsync(fd)
+    print("ack many", n, flush=True)
+"""
+
+
+def test_file_system_is_drained_once_while_programs_go_on(machine: Machine) -> None:
+    sh(machine, f"cat >/root/many.py <<'EOF'\n{MANY}EOF")
+    rounds = Acks(machine, "python3 /root/many.py")
+    try:
+        rounds.wait(2)
+        before = counts(machine)["drains"]
+        drain(machine)
+        assert counts(machine)["drains"] == before + DRAINS
+        rounds.wait(2)
+    finally:
+        rounds.close()
+
+
 DATABASE = """
 import sqlite3, sys
 mode, path = sys.argv[1:]

@@ -32,6 +32,7 @@ from lab.testbed.mixed_checks import (
 )
 from lab.testbed.mixed_guest import (
     BOOT_LIMIT_S,
+    CACHE_UNIT_BYTES,
     SYSFS,
     WorkingSet,
     counts,
@@ -92,6 +93,34 @@ def test_state_that_is_not_known_is_refused(machine: Machine, words: str) -> Non
 def test_portable_path_copies_home_too() -> None:
     with mixed_guest(machine_name("mixed-dpm"), CACHE_BYTES, stop_mode="dpm") as machine:
         stores_survive(machine)
+        assert not warnings(machine)
+
+
+HUGE_PAGES = 512
+SPARSE = """cat >/tmp/sparse.c <<'EOF'
+#include <stdlib.h>
+int main(void)
+{
+	volatile char *buffer = malloc(4 << 20);
+	for (int page = 0; page < 1024; page += 64)
+		buffer[page * 4096L] = 1;
+}
+EOF
+gcc -O2 -o /tmp/sparse /tmp/sparse.c"""
+RUN_SPARSE = "for i in $(seq 20); do /tmp/sparse; sleep 0.1; done"
+
+
+@pytest.mark.in_turn
+def test_huge_page_that_has_no_room_keeps_no_frames_for_itself() -> None:
+    """Programs that store to some of its pages need no more of DRAM than these."""
+    with mixed_guest(machine_name("mixed-huge"), 2 * CACHE_UNIT_BYTES) as machine:
+        sh(machine, "echo always >/sys/kernel/mm/transparent_hugepage/enabled")
+        sh(machine, SPARSE)
+        kept = []
+        for _ in range(4):
+            sh(machine, RUN_SPARSE)
+            kept.append(counts(machine)["reserve"])
+        assert max(kept) < HUGE_PAGES
         assert not warnings(machine)
 
 
