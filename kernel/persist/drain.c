@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Registered pages go to their disks: some time after they were acknowledged, when the
- * registry fills, when the machine ceases to promise a Stop, and before a file system
- * is unmounted. That needs nothing of a file system but what sync(2) needs.
+ * Registered pages go to their disks: when the registry fills, when memory is short,
+ * when the machine ceases to promise a Stop, before a file system is unmounted, and some
+ * time after they were acknowledged, if an administrator wants that. It needs nothing of
+ * a file system but what sync(2) needs.
  */
 #include <linux/backing-dev.h>
 #include <linux/blkdev.h>
@@ -10,6 +11,7 @@
 #include <linux/moduleparam.h>
 #include <linux/pagemap.h>
 #include <linux/printk.h>
+#include <linux/shrinker.h>
 #include <linux/workqueue.h>
 #include <linux/writeback.h>
 
@@ -18,9 +20,9 @@
 #undef MODULE_PARAM_PREFIX
 #define MODULE_PARAM_PREFIX "remanence."
 
-static unsigned int drain_s = 10;
+static unsigned int drain_s;
 module_param_named(persist_drain_s, drain_s, uint, 0644);
-MODULE_PARM_DESC(persist_drain_s, "Seconds after which acknowledged pages go to their disks");
+MODULE_PARM_DESC(persist_drain_s, "Seconds after which acknowledged pages go to their disks; 0: when room is short");
 
 /* Files without an fsync for so long are let go. */
 #define IDLE (10 * HZ)
@@ -29,6 +31,12 @@ atomic64_t rem_epoch = ATOMIC64_INIT(1);
 
 /* Since when there has been something to drain, to a second. */
 static unsigned long since;
+
+/* When changes were registered last that nobody has synced. */
+static unsigned long kept;
+
+/* Registered pages are referenced, so reclaim cannot take them. */
+static bool memory_is_short;
 
 static void drain_work(struct work_struct *work);
 static DECLARE_DELAYED_WORK(work, drain_work);
@@ -186,35 +194,73 @@ static void drain_unlinked(void)
 	rem_files_unlock();
 }
 
-/* Only a file that is idle, and that has nothing registered. */
-static void let_go(void)
+/*
+ * In place of the kernel's periodic write-back, and for what is as old as it waits for:
+ * changes that nobody has synced are registered, too.
+ */
+static void keep_changes(void)
+{
+	unsigned long age = msecs_to_jiffies(dirty_expire_interval * 10);
+	unsigned long cursor = 0;
+	struct rem_file *file;
+
+	if (time_before(jiffies, kept + age))
+		return;
+	kept = jiffies;
+	rem_files_lock();
+	while ((file = rem_files_next(&cursor)))
+		rem_file_keep(file);
+	rem_files_unlock();
+}
+
+/* Only files that have nothing registered, and no fsync for so many jiffies. */
+static void let_go(unsigned long idle)
 {
 	unsigned long cursor = 0;
 	struct rem_file *file;
 
 	rem_files_lock();
 	while ((file = rem_files_next(&cursor)))
-		if (!file->entries && rem_file_is_idle(file, IDLE))
-			rem_file_forget_idle(file, IDLE);
+		if (!file->entries && rem_file_is_idle(file, idle))
+			rem_file_forget_idle(file, idle);
 	rem_files_unlock();
+}
+
+static bool is_late(void)
+{
+	return drain_s && time_after(jiffies, since + drain_s * HZ);
 }
 
 static void drain_work(struct work_struct *unused)
 {
-	u32 used = rem_registry_used();
-	bool full = rem_registry_fills();
+	bool fills = rem_registry_fills();
+	bool shrinks = xchg(&memory_is_short, false);
 
-	if (!used)
+	if (!rem_registry_used())
 		since = jiffies;
-	if (full)
+	if (fills)
 		drain_unlinked();
-	if ((full && rem_registry_used() > rem_registry_pages() / 2) ||
-	    (used && time_after(jiffies, since + drain_s * HZ))) {
+	if ((fills && rem_registry_is_half_full()) || shrinks || is_late()) {
 		rem_drain_all();
 		since = jiffies;
 	}
-	let_go();
+	keep_changes();
+	let_go(fills ? 0 : IDLE);
 	queue_delayed_work(system_long_wq, &work, HZ);
+}
+
+static unsigned long count_pages(struct shrinker *shrinker,
+				 struct shrink_control *control)
+{
+	return rem_registry_used() ?: SHRINK_EMPTY;
+}
+
+/* The next turn of the work drains: who looks for memory may not wait for disks. */
+static unsigned long scan_pages(struct shrinker *shrinker,
+				struct shrink_control *control)
+{
+	WRITE_ONCE(memory_is_short, true);
+	return SHRINK_STOP;
 }
 
 /** rem_drain_kick - the registry fills. Context: any. */
@@ -226,7 +272,15 @@ void rem_drain_kick(void)
 /** rem_drain_start - begin to drain in the background. Context: process, once. */
 void rem_drain_start(void)
 {
+	struct shrinker *shrinker = shrinker_alloc(0, "rem-persist");
+
+	if (shrinker) {
+		shrinker->count_objects = count_pages;
+		shrinker->scan_objects = scan_pages;
+		shrinker_register(shrinker);
+	}
 	since = jiffies;
+	kept = jiffies;
 	queue_delayed_work(system_long_wq, &work, HZ);
 }
 

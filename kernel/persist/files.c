@@ -408,6 +408,28 @@ void __rem_persist_changed(struct inode *inode)
 }
 EXPORT_SYMBOL_GPL(__rem_persist_changed);
 
+/**
+ * __rem_persist_keeps - whether periodic write-back is to leave a file alone
+ * @inode: its i_lock is held
+ *
+ * What is as old as that waits for is registered instead (rem_file_keep()).
+ */
+bool __rem_persist_keeps(struct inode *inode)
+{
+	struct rem_file *file;
+	bool keeps;
+
+	if (!test_bit(AS_REM_PERSIST, &inode->i_mapping->flags) ||
+	    !rem_persist_covers(inode->i_sb) || rem_registry_fills())
+		return false;
+	rcu_read_lock();
+	file = xa_load(&watched, key_of(inode));
+	keeps = file && READ_ONCE(file->known) && !READ_ONCE(file->overflow) &&
+		!READ_ONCE(file->changed);
+	rcu_read_unlock();
+	return keeps;
+}
+
 /* Under the lock of @file's pages, so that it and the end of an fsync are in order. */
 static void note_change(struct rem_file *file, pgoff_t index)
 {

@@ -192,8 +192,28 @@ static int sync_to_memory(struct rem_file *file, pgoff_t first, pgoff_t last,
 		return count;
 	record_file(file, datasync);
 	rem_registry_fence();
-	file->ctime = inode_get_ctime(file->inode);
+	if (!datasync)
+		file->ctime = inode_get_ctime(file->inode);
 	return 0;
+}
+
+/**
+ * rem_file_keep - register what has changed in a file since its last fsync
+ * @file: what cannot be registered stays as it is, for write-back or the next fsync
+ *
+ * Nobody is promised anything.
+ *
+ * Context: process, with rem_files_lock() held.
+ */
+void rem_file_keep(struct rem_file *file)
+{
+	mutex_lock(&file->lock);
+	if (xa_marked(&file->pages, REM_CHANGED) && rem_persist_enter()) {
+		if (may_end_in_memory(file, 1))
+			sync_to_memory(file, 0, ULONG_MAX, 1);
+		rem_persist_exit();
+	}
+	mutex_unlock(&file->lock);
 }
 
 /*

@@ -86,6 +86,7 @@ u32 rem_registry_pages(void);
 u32 rem_registry_files(void);
 u32 rem_registry_used(void);
 bool rem_registry_fills(void);
+bool rem_registry_is_half_full(void);
 const void *rem_registry_bytes(size_t *ret_bytes);
 void rem_registry_fence(void);
 int rem_entry_take(u64 id, pgoff_t index, struct page *page);
@@ -128,6 +129,9 @@ struct super_block *rem_unlinked_next(u64 before_epoch);
 void rem_unlinked_forget(struct super_block *sb, u64 before_epoch);
 void rem_unlinked_renew(struct super_block *sb, u64 epoch);
 int rem_file_note_unwritten(struct rem_file *file);
+
+/* fsync.c */
+void rem_file_keep(struct rem_file *file);
 
 /* drain.c */
 extern atomic64_t rem_epoch;

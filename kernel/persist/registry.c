@@ -43,7 +43,7 @@ static DEFINE_SPINLOCK(free_lock);
 static unsigned long *pages_taken, *files_taken;
 static struct page **pages;
 static u64 *epochs;
-static u32 used_pages, search_from;
+static u32 used_pages, used_files, search_from;
 static u64 last_id;
 
 static void write_back(const void *at, size_t bytes)
@@ -314,6 +314,12 @@ u32 rem_registry_used(void)
 	return READ_ONCE(used_pages);
 }
 
+static bool is_above(u32 eighths)
+{
+	return READ_ONCE(used_pages) > rem_registry_pages() / 8 * eighths ||
+	       READ_ONCE(used_files) > rem_registry_files() / 8 * eighths;
+}
+
 /**
  * rem_registry_fills - whether it is time to drain
  *
@@ -324,7 +330,13 @@ u32 rem_registry_used(void)
  */
 bool rem_registry_fills(void)
 {
-	return rem_registry_used() > rem_registry_pages() / 8 * 7;
+	return is_above(7);
+}
+
+/** rem_registry_is_half_full - Return: whether a drain would give room for long */
+bool rem_registry_is_half_full(void)
+{
+	return is_above(4);
 }
 
 const void *rem_registry_bytes(size_t *ret_bytes)
@@ -346,6 +358,8 @@ static int take(unsigned long *taken, u32 count, u32 *from)
 		*from = at + 1;
 		if (taken == pages_taken)
 			used_pages++;
+		else
+			used_files++;
 	}
 	spin_unlock(&free_lock);
 	return at < count ? at : -ENOSPC;
@@ -502,5 +516,6 @@ void rem_record_give(u32 slot)
 {
 	spin_lock(&free_lock);
 	__clear_bit(slot, files_taken);
+	used_files--;
 	spin_unlock(&free_lock);
 }

@@ -26,6 +26,7 @@ void __rem_persist_changed(struct inode *inode);
 void __rem_persist_unlinked(struct inode *inode);
 void __rem_persist_replaces(struct inode *inode);
 void __rem_persist_leave(struct super_block *sb);
+bool __rem_persist_keeps(struct inode *inode);
 
 static inline bool rem_persist_used(void)
 {
@@ -76,6 +77,14 @@ static inline void rem_persist_leave(struct super_block *sb)
 		__rem_persist_leave(sb);
 }
 
+/* Whether periodic write-back is to leave a file alone. */
+static inline bool rem_persist_keeps(struct inode *inode)
+{
+	if (static_branch_unlikely(&rem_persist_key))
+		return __rem_persist_keeps(inode);
+	return false;
+}
+
 #else
 
 static inline bool rem_persist_used(void)
@@ -106,6 +115,11 @@ static inline void rem_persist_replaces(struct inode *inode) { }
 static inline void rem_persist_unlinked(struct inode *inode) { }
 
 static inline void rem_persist_leave(struct super_block *sb) { }
+
+static inline bool rem_persist_keeps(struct inode *inode)
+{
+	return false;
+}
 
 #endif /* CONFIG_REMANENCE_PERSIST */
 

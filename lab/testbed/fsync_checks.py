@@ -11,15 +11,17 @@ import json
 import time
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
-from lab.errors import RemError
+from lab.errors import HangError, RemError
 from lab.machine import Machine
 from lab.machine.cut_plan import UNANNOUNCED
 from lab.testbed import fsync_guest as guest
 from lab.testbed.planted import NONE, plant
 from lab.testbed.pm_guest import sh
 from lab.testbed.promise import end_promise
+from lab.testbed.waiting import wait_until
 from lab.verdict import BrokenError
 
 BYTES = 24_000
@@ -170,6 +172,23 @@ def idle_files_lose_nothing(machine: Machine, path: str) -> None:
     expect(machine, path, f"b{BYTES}")
 
 
+KEPT_LIMIT_S = 30.0
+
+
+def unsynced_changes_are_found(machine: Machine, path: str) -> None:
+    """Of a file that was synced before, once they are as old as periodic write-back waits for."""
+    program(machine, KNOWN + 'put(b"b", count)\n', path)
+    begin = guest.counts(machine)["pages"]
+    guest.set_write_back_age(machine, guest.SOON_S)
+    # With a planted bug it never becomes so, and the file tells.
+    with suppress(HangError):
+        wait_until(
+            lambda: guest.counts(machine)["pages"] > begin, "changes are registered", KEPT_LIMIT_S
+        )
+    lose_and_replay(machine)
+    expect(machine, path, f"a{BYTES} b{BYTES}")
+
+
 EXCHANGE = """
 import fcntl, struct
 donor = os.open(path + "-donor", os.O_RDWR | os.O_CREAT, 0o640)
@@ -310,6 +329,7 @@ CHECKS: tuple[Check, ...] = (
     attributes_are_found,
     size_without_pages_is_found,
     idle_files_lose_nothing,
+    unsynced_changes_are_found,
     exchanged_extents_stay,
     drained_pages_are_on_the_disk,
     left_state_keeps_nothing,
@@ -331,6 +351,7 @@ KERNEL_BUGS: dict[str, Check] = {
     "fsync-name-forgotten": new_names_are_found,
     "fsync-other-changes-unheard": attributes_are_found,
     "fsync-let-go-late": idle_files_lose_nothing,
+    "fsync-never-kept": unsynced_changes_are_found,
     "fsync-half-page": unread_blocks_are_kept,
     "fsync-unwritten-unseen": new_names_are_found,
     "fsync-unlinked-dropped": unlinked_file_may_come_back,

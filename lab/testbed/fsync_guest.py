@@ -34,6 +34,7 @@ HOLD_UP = "remanence.hold_up_us=10000000 remanence.preempt_off_us=2000000"
 # nor the kernel's own write-back of what is 30 s old.
 LATE_S = 3600
 LATE = f"remanence.persist_drain_s={LATE_S} sysctl.vm.dirty_expire_centisecs={LATE_S * 100}"
+SOON_S = 1
 NO_DEVICE = "1:1"
 DRAIN_S = "/sys/module/remanence/parameters/persist_drain_s"
 WITNESS = "/usr/local/lib/witness.py"
@@ -118,6 +119,13 @@ def state(machine: Machine) -> str:
 def counts(machine: Machine) -> dict[str, int]:
     lines = sh(machine, f"cat {SYSFS}/counts").stdout.splitlines()
     return {name: int(value) for name, _, value in (line.partition(" ") for line in lines)}
+
+
+def set_write_back_age(machine: Machine, age_s: int) -> None:
+    """The kernel's periodic write-back takes what is as old; it looks each second."""
+    folder = "/proc/sys/vm"
+    expire = f"echo {age_s * 100} >{folder}/dirty_expire_centisecs"
+    sh(machine, f"{expire}; echo 100 >{folder}/dirty_writeback_centisecs")
 
 
 def drain(machine: Machine) -> None:

@@ -36,12 +36,14 @@ from lab.testbed.pm_guest import install as install_pm
 from lab.testbed.pm_guest import kernel_complaints, sh
 from lab.testbed.pm_guest import load as load_pm
 from lab.testbed.promise import end_promise
+from lab.testbed.waiting import wait_until
 from tests.support.claims import machine_name
 
 IN_TURN = pytest.mark.in_turn
 pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
 
 STEPS = 600
+WRITE_BACK_LIMIT_S = 120.0
 SIX_PAGES = 24_000
 WRITE = f"""
 import os
@@ -230,6 +232,69 @@ def test_file_that_is_removed_takes_its_pages_along(machine: Machine, removed: b
     assert counts(machine)["pages"] < pages
     written_bytes = (sectors_written(machine) - begin) * 512
     assert (written_bytes < MAIL_BYTES) == removed
+
+
+UNSYNCED = """
+import os, sys
+fd = os.open(sys.argv[1], os.O_RDWR)
+os.pwrite(fd, b"c" * 8192, 0)
+"""
+OTHER_BYTES = 4 << 20
+
+
+def test_periodic_write_back_leaves_a_file_whose_changes_are_registered(machine: Machine) -> None:
+    """A file without an fsync is written meanwhile, and tells that periodic write-back ran."""
+    write_twice(machine, "/root/left")
+    sh(machine, f"python3 -c '{UNSYNCED}' /root/left")
+    begin = sectors_written(machine)
+    try:
+        fsync_guest.set_write_back_age(machine, fsync_guest.SOON_S)
+        sh(machine, f"head -c {OTHER_BYTES} /dev/urandom >/root/other-file")
+        wait_until(
+            lambda: sectors_written(machine) - begin >= OTHER_BYTES // 512,
+            "periodic write-back has run",
+            WRITE_BACK_LIMIT_S,
+        )
+        machine.cut(UNANNOUNCED)
+        machine.guest.close()
+    finally:
+        boot_without_registry(machine)
+    assert letters(machine, "/root/left") == str({})  # its name is all that the disk ever got
+
+
+def test_pages_go_to_the_disk_when_memory_is_short(machine: Machine) -> None:
+    write_twice(machine, "/root/short")
+    assert counts(machine)["pages"] >= 6
+    sh(machine, "echo 2 >/proc/sys/vm/drop_caches")  # asks each cache for what it can give
+    wait_until(
+        lambda: counts(machine)["pages"] < 6, "registered pages are drained", WRITE_BACK_LIMIT_S
+    )
+    assert not kernel_complaints(machine)
+
+
+FILES = """
+import os, sys
+for n in range(int(sys.argv[1])):
+    fd = os.open("/root/file-%d" % n, os.O_RDWR | os.O_CREAT)
+    os.pwrite(fd, b"x", 0)
+    os.fsync(fd)
+    os.close(fd)
+"""
+
+
+def files_max(machine: Machine) -> int:
+    return counts(machine)["files_max"]
+
+
+def test_files_do_not_run_out(machine: Machine) -> None:
+    """Each has a record in the registry, of which there are fewer."""
+    drain(machine)
+    before, many = counts(machine)["drains"], files_max(machine) * 2
+    assert counts(machine)["pages_max"] > many
+    sh(machine, f"python3 -c '{FILES}' {many}")
+    assert counts(machine)["drains"] > before
+    write_twice(machine, "/root/after")
+    sh(machine, "rm /root/file-*")
 
 
 MANY_FILES, DRAINS = 64, 2  # of one drain(), of a file system in use
