@@ -46,10 +46,12 @@ PERCENT = 25
 RUN_LIMIT_S = 3600.0  # only for hangs
 REDIS_KEYS, REDIS_VALUE_BYTES = 8000, 900
 CLIENT = "redis-benchmark -p 7777 -c 1 -t set"
-# Of processes that are not the system's: their own pages, and the files of the folder.
+# Of processes that are not the system's: their own pages, what they share (that of the one which
+# has most), and the files of the folder.
 RESIDENT = (
-    f"cat $(for p in {{processes}}; do echo /proc/$p/smaps_rollup; done) 2>/dev/null |"
-    " awk '/^Pss_Anon|^Pss_Shmem/ {{n += $2}} END {{print n + 0}}'; "
+    f"cat $(for p in {{processes}}; do echo /proc/$p/status; done) 2>/dev/null |"
+    " awk '/^RssAnon:/ {{own += $2}} /^RssShmem:/ {{if ($2 > shared) shared = $2}}"
+    " END {{print own + shared}}'; "
     f"du -sk {FOLDER}/{{files}} | cut -f1"
 )
 
@@ -191,6 +193,8 @@ class _Guest:
     def _resident_kib(self, load: Load, peak_kib: int) -> int:
         text = RESIDENT.format(processes=load.processes or "none", files=load.files)
         of_processes_kib, of_files_kib = map(int, sh(self.machine, text).split())
+        if load.processes and not of_processes_kib:
+            raise RemError(f"{load.program.name}: its processes cannot be found")
         # Without processes that go on: the most that one of its children has had.
         return (of_processes_kib if load.processes else peak_kib) + of_files_kib
 

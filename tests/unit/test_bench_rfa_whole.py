@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+
 import pytest
 
 from lab.bench import rfa_whole as whole
@@ -64,8 +67,28 @@ def test_each_way_is_compared_with_dram(monkeypatch: pytest.MonkeyPatch) -> None
     assert result.ok and len(lines) == 1 and lines[0].startswith("redis: 0.90 of the rate")
 
 
+def resident_kib(processes: str) -> int:
+    text = whole.RESIDENT.format(processes=processes, files="x")
+    done = subprocess.run(["bash", "-c", text], stdout=subprocess.PIPE, text=True, check=False)
+    return int(done.stdout.split()[0])
+
+
+def test_resident_memory_is_that_of_all_processes() -> None:
+    assert resident_kib("none") == 0
+    stopped = [subprocess.Popen(["bash", "-c", "kill -STOP $$"]) for _ in range(2)]
+    for process in stopped:
+        os.waitpid(process.pid, os.WUNTRACED)  # from here on its memory does not change
+    try:
+        each = [resident_kib(str(process.pid)) for process in stopped]
+        assert min(each) > 0
+        assert resident_kib(" ".join(str(process.pid) for process in stopped)) == sum(each)
+    finally:
+        for process in stopped:
+            process.kill()
+            process.wait()
+
+
 def test_commands_are_shell_that_can_be_filled_in() -> None:
-    assert "{n += $2}" in whole.RESIDENT.format(processes="1", files="x")
     for load in whole.LOADS.values():
         program = load.program
         for text in (program.once, program.fresh, program.end):
