@@ -4,5 +4,7 @@
 import sys
 
 from lab.cli import main
+from lab.run import end_threads_on_ctrl_c
 
+end_threads_on_ctrl_c()
 sys.exit(main(sys.argv[1:]))

@@ -81,7 +81,7 @@ class Children:
     """Processes of one piece of work that several threads share; they can be ended at once."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal's handler may come while its thread has it
         self._living: list[subprocess.Popen[str]] = []
         self._ended = False
 
@@ -103,6 +103,30 @@ class Children:
 
 
 _children: ContextVar[Children | None] = ContextVar("children", default=None)
+# What threads have started that Ctrl-C does not reach: only the main one is interrupted.
+_of_threads = Children()
+
+
+def is_beside() -> bool:
+    """Whether this is not the main thread."""
+    return threading.current_thread() is not threading.main_thread()
+
+
+def end_threads_on_ctrl_c() -> None:
+    """From now on Ctrl-C also ends what other threads have started, so that these end, too.
+
+    The main thread usually waits for them. A second Ctrl-C ends this process at once. Where Ctrl-C
+    is ignored, as in what a shell runs in the background, it stays so.
+    """
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        return
+
+    def interrupted(number: int, frame: FrameType | None) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        _of_threads.end()
+        signal.default_int_handler(number, frame)
+
+    signal.signal(signal.SIGINT, interrupted)
 
 
 @contextmanager
@@ -233,8 +257,12 @@ def spawn(
     stdout: int | IO[Any] | None = None,
     stderr: int | IO[Any] | None = None,
     pass_fds: Sequence[int] = (),
+    beside: bool | None = None,
 ) -> subprocess.Popen[str]:
-    """Start and return at once; the caller ends it (`end`)."""
+    """Start and return at once; the caller ends it (`end`).
+
+    *beside*: whether it is for another thread than the main one, if that does not call this.
+    """
     words = [str(word) for word in argv]
     tool = words[0] if "/" in words[0] else find_tool(words[0])
     if tool is None:
@@ -258,6 +286,8 @@ def spawn(
     children = _children.get()
     if children is not None:
         children.add(child)
+    if is_beside() if beside is None else beside:
+        _of_threads.add(child)
     return child
 
 
@@ -289,7 +319,7 @@ def _ctrl_c_waits() -> Iterator[None]:
     child behind.
     """
     before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
+    if is_beside() or not callable(before):
         yield
         return
     kept: list[tuple[int, FrameType | None]] = []

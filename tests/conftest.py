@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from lab.machine.lost_interrupt import BOOTED_AGAIN
-from lab.run import HOST_PATH_ENV
+from lab.run import HOST_PATH_ENV, end_threads_on_ctrl_c
 from lab.setup.packages import ALL_TESTS
 from lab.setup.tools import use as use_tools
 from lab.turns import ALL_TURNS_ENV, TOO_LATE, head
@@ -25,6 +25,7 @@ def pytest_configure() -> None:
     if HOST_PATH_ENV not in os.environ:
         use_tools(ALL_TESTS)
     setup_time.exclude()
+    end_threads_on_ctrl_c()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -27,5 +27,11 @@ def spawn_bound(
     """Start a process that the kernel kills when this one ends; its pid is the program's own."""
     bound = ["setpriv", "--pdeathsig", "KILL", "--", *argv]
     return _launcher.submit(
-        run.spawn, bound, cwd=cwd, stdout=stdout, stderr=stderr, pass_fds=pass_fds
+        run.spawn,
+        bound,
+        cwd=cwd,
+        stdout=stdout,
+        stderr=stderr,
+        pass_fds=pass_fds,
+        beside=run.is_beside(),
     ).result()

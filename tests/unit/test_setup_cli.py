@@ -20,6 +20,7 @@ from lab.command_line.man_page import man_page
 from lab.errors import Exit, HangError, InfraError, RemError
 from lab.paths import repo_dir
 from lab.result import Result
+from lab.testbed.waiting import wait_until
 
 
 def test_usage_errors_are_one_line_and_code_2(capsys: pytest.CaptureFixture[str]) -> None:
@@ -148,6 +149,33 @@ def test_ctrl_c_leaves_no_process(tmp_path: Path) -> None:
     child.communicate(timeout=60)
     assert child.returncode != 0
     assert _is_gone(int(pid_file.read_text()))
+
+
+BESIDE = """
+import signal, sys
+from concurrent.futures import ThreadPoolExecutor
+from lab import run
+from lab.machine.offspring import spawn_bound
+signal.signal(signal.SIGINT, signal.default_int_handler)
+run.end_threads_on_ctrl_c()
+def work(n):
+    pid_file = f"{sys.argv[1]}/{n}"
+    words = ["sh", "-c", f"echo $$ >{pid_file}.new; mv {pid_file}.new {pid_file}; exec sleep 1000"]
+    (spawn_bound(words) if n else run.spawn(words)).wait()
+with ThreadPoolExecutor(2) as pool:
+    list(pool.map(work, range(6)))
+"""
+
+
+def test_ctrl_c_ends_what_threads_have_started(tmp_path: Path) -> None:
+    """Those that wait for their turn may begin meanwhile, and end at once."""
+    child = subprocess.Popen([sys.executable, "-c", BESIDE, tmp_path], cwd=repo_dir())
+    wait_until(lambda: len(list(tmp_path.glob("[01]"))) == 2, "two jobs run", limit_s=60)
+    child.send_signal(signal.SIGINT)
+    assert child.wait(timeout=60) != 0
+    started = list(tmp_path.glob("[0-9]"))
+    assert 2 <= len(started) < 6
+    assert all(_is_gone(int(path.read_text())) for path in started)
 
 
 def test_stream_writes_log_and_hands_lines_on(tmp_path: Path) -> None:
