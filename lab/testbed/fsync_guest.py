@@ -33,7 +33,11 @@ HOLD_UP = "remanence.hold_up_us=10000000 remanence.preempt_off_us=2000000"
 # Nothing goes to the disk by itself, so that a test sees what the registry has: neither a drain
 # nor the kernel's own write-back of what is 30 s old.
 LATE_S = 3600
-LATE = f"remanence.persist_drain_s={LATE_S} sysctl.vm.dirty_expire_centisecs={LATE_S * 100}"
+LATE = (
+    f"remanence.persist_drain_s={LATE_S} sysctl.vm.dirty_expire_centisecs={LATE_S * 100}"
+    # It looks each second. To change this while a machine runs makes it write everything at once.
+    " sysctl.vm.dirty_writeback_centisecs=100"
+)
 SOON_S = 1
 NO_DEVICE = "1:1"
 DRAIN_S = "/sys/module/remanence/parameters/persist_drain_s"
@@ -122,10 +126,8 @@ def counts(machine: Machine) -> dict[str, int]:
 
 
 def set_write_back_age(machine: Machine, age_s: int) -> None:
-    """The kernel's periodic write-back takes what is as old; it looks each second."""
-    folder = "/proc/sys/vm"
-    expire = f"echo {age_s * 100} >{folder}/dirty_expire_centisecs"
-    sh(machine, f"{expire}; echo 100 >{folder}/dirty_writeback_centisecs")
+    """The kernel's periodic write-back takes what is as old."""
+    sh(machine, f"echo {age_s * 100} >/proc/sys/vm/dirty_expire_centisecs")
 
 
 def drain(machine: Machine) -> None:

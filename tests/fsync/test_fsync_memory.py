@@ -243,9 +243,12 @@ OTHER_BYTES = 4 << 20
 
 
 def test_periodic_write_back_leaves_a_file_whose_changes_are_registered(machine: Machine) -> None:
-    """A file without an fsync is written meanwhile, and tells that periodic write-back ran."""
-    write_twice(machine, "/root/left")
-    sh(machine, f"python3 -c '{UNSYNCED}' /root/left")
+    """A file without an fsync is written meanwhile, and tells that periodic write-back ran; so is
+    one whose next fsync would be the file system's."""
+    for name in ("left", "changed"):
+        write_twice(machine, f"/root/{name}")
+        sh(machine, f"python3 -c '{UNSYNCED}' /root/{name}")
+    sh(machine, "chmod 600 /root/changed")
     begin = sectors_written(machine)
     try:
         fsync_guest.set_write_back_age(machine, fsync_guest.SOON_S)
@@ -255,11 +258,13 @@ def test_periodic_write_back_leaves_a_file_whose_changes_are_registered(machine:
             "periodic write-back has run",
             WRITE_BACK_LIMIT_S,
         )
+        sh(machine, "sync /root/other-file")  # commits what the journal has of all
         machine.cut(UNANNOUNCED)
         machine.guest.close()
     finally:
         boot_without_registry(machine)
     assert letters(machine, "/root/left") == str({})  # its name is all that the disk ever got
+    assert letters(machine, "/root/changed") == str({"c": 8192, "b": SIX_PAGES - 8192})
 
 
 def test_pages_go_to_the_disk_when_memory_is_short(machine: Machine) -> None:
