@@ -385,6 +385,7 @@ def start_again(machine: Machine) -> None:
     """Nothing planted, and in force."""
     if guest.state(machine) == "memory":
         plant(machine, NONE)
+        guest.drain(machine)  # what a bug has begun ends first: one of them waits with a lock held
         return
     guest.lose_power(machine)
     guest.replay(machine, "--discard", check=False)
