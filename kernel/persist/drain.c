@@ -245,7 +245,7 @@ static void drain_work(struct work_struct *unused)
 		since = jiffies;
 	}
 	keep_changes();
-	let_go(fills ? 0 : IDLE);
+	let_go(rem_registry_files_fill() ? 0 : IDLE);
 	queue_delayed_work(system_long_wq, &work, HZ);
 }
 

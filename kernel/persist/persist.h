@@ -86,6 +86,7 @@ u32 rem_registry_pages(void);
 u32 rem_registry_files(void);
 u32 rem_registry_used(void);
 bool rem_registry_fills(void);
+bool rem_registry_files_fill(void);
 bool rem_registry_is_half_full(void);
 const void *rem_registry_bytes(size_t *ret_bytes);
 void rem_registry_fence(void);

@@ -314,10 +314,14 @@ u32 rem_registry_used(void)
 	return READ_ONCE(used_pages);
 }
 
-static bool is_above(u32 eighths)
+static bool pages_are_above(u32 eighths)
 {
-	return READ_ONCE(used_pages) > rem_registry_pages() / 8 * eighths ||
-	       READ_ONCE(used_files) > rem_registry_files() / 8 * eighths;
+	return READ_ONCE(used_pages) > rem_registry_pages() / 8 * eighths;
+}
+
+static bool files_are_above(u32 eighths)
+{
+	return READ_ONCE(used_files) > rem_registry_files() / 8 * eighths;
 }
 
 /**
@@ -330,13 +334,19 @@ static bool is_above(u32 eighths)
  */
 bool rem_registry_fills(void)
 {
-	return is_above(7);
+	return pages_are_above(7) || rem_registry_files_fill();
+}
+
+/** rem_registry_files_fill - Return: whether there is soon no room for more files */
+bool rem_registry_files_fill(void)
+{
+	return files_are_above(7);
 }
 
 /** rem_registry_is_half_full - Return: whether a drain would give room for long */
 bool rem_registry_is_half_full(void)
 {
-	return is_above(4);
+	return pages_are_above(4) || files_are_above(4);
 }
 
 const void *rem_registry_bytes(size_t *ret_bytes)
