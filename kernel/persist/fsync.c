@@ -340,6 +340,35 @@ int __rem_persist_fsync(struct file *file, loff_t start, loff_t end,
 }
 
 /**
+ * __rem_persist_sync_range - sync_file_range() that would write
+ * @file: open
+ * @start: first byte
+ * @end: last byte
+ *
+ * It promises nothing that a crash leaves, and its data is as safe in memory.
+ *
+ * Return: whether that is so; else the file system has to write.
+ */
+bool __rem_persist_sync_range(struct file *file, loff_t start, loff_t end)
+{
+	struct rem_file *watched = rem_file_lock(file->f_mapping->host);
+	int err = -EAGAIN;
+
+	if (!watched)
+		return false;
+	if (rem_persist_enter()) {
+		if (may_end_in_memory(watched, 1))
+			err = sync_to_memory(watched, start >> PAGE_SHIFT,
+					     end >> PAGE_SHIFT, 1);
+		rem_persist_exit();
+	}
+	if (!err)
+		atomic64_inc(&rem_counts.in_memory);
+	rem_file_unlock(watched);
+	return !err;
+}
+
+/**
  * __rem_persist_drain - before a file changes by other ways than its page cache
  * @inode: the file's
  * @file: the same, open, or NULL

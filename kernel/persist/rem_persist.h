@@ -20,6 +20,7 @@ DECLARE_STATIC_KEY_FALSE(rem_persist_key);
 
 int __rem_persist_fsync(struct file *file, loff_t start, loff_t end,
 			int datasync);
+bool __rem_persist_sync_range(struct file *file, loff_t start, loff_t end);
 void __rem_persist_store(struct page *page, size_t offset, size_t bytes);
 int __rem_persist_drain(struct inode *inode, struct file *file);
 void __rem_persist_changed(struct inode *inode);
@@ -96,6 +97,12 @@ static inline int __rem_persist_fsync(struct file *file, loff_t start,
 				      loff_t end, int datasync)
 {
 	return 0;
+}
+
+static inline bool __rem_persist_sync_range(struct file *file, loff_t start,
+					    loff_t end)
+{
+	return false;
 }
 
 static inline void rem_persist_store(struct page *page, size_t offset,

@@ -172,6 +172,20 @@ def idle_files_lose_nothing(machine: Machine, path: str) -> None:
     expect(machine, path, f"b{BYTES}")
 
 
+RANGE = """
+import ctypes
+put(b"b", count)
+if ctypes.CDLL(None).sync_file_range(fd, 0, ctypes.c_long(0), 7):  # waits before and after
+    sys.exit("sync_file_range failed")
+"""
+
+
+def ranges_are_found(machine: Machine, path: str) -> None:
+    program(machine, KNOWN + RANGE, path)
+    lose_and_replay(machine)
+    expect(machine, path, f"a{BYTES} b{BYTES}")
+
+
 KEPT_LIMIT_S = 30.0
 
 
@@ -330,6 +344,7 @@ CHECKS: tuple[Check, ...] = (
     attributes_are_found,
     size_without_pages_is_found,
     idle_files_lose_nothing,
+    ranges_are_found,
     unsynced_changes_are_found,
     exchanged_extents_stay,
     drained_pages_are_on_the_disk,
@@ -353,6 +368,7 @@ KERNEL_BUGS: dict[str, Check] = {
     "fsync-other-changes-unheard": attributes_are_found,
     "fsync-let-go-late": idle_files_lose_nothing,
     "fsync-never-kept": unsynced_changes_are_found,
+    "fsync-range-dropped": ranges_are_found,
     "fsync-half-page": unread_blocks_are_kept,
     "fsync-unwritten-unseen": new_names_are_found,
     "fsync-unlinked-dropped": unlinked_file_may_come_back,
