@@ -191,7 +191,6 @@ KEPT_LIMIT_S = 30.0
 
 def unsynced_changes_are_found(machine: Machine, path: str) -> None:
     """Of a file that was synced before, once they are as old as periodic write-back waits for."""
-    guest.drain(machine)  # ends when nobody has the lock without which the file is not watched
     program(machine, KNOWN + 'put(b"b", count)\n', path)
     begin = guest.counts(machine)["pages"]
     guest.set_write_back_age(machine, guest.SOON_S)

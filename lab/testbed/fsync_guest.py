@@ -38,6 +38,7 @@ LATE = (
     # It looks each second. To change this while a machine runs makes it write everything at once.
     " sysctl.vm.dirty_writeback_centisecs=100"
 )
+SHARE_PERCENT = 90
 SOON_S = 1
 NO_DEVICE = "1:1"
 DRAIN_S = "/sys/module/remanence/parameters/persist_drain_s"
@@ -69,8 +70,15 @@ def machine_of(config: MachineConfig, words: str = "", **changes: Any) -> Iterat
         yield machine
 
 
-def wait_up(machine: Machine) -> None:
-    machine.wait_up(BOOT_LIMIT_S)
+def wait_up(machine: Machine, since: int = 0) -> None:
+    """Until it answers. Nothing goes to its disk by itself.
+
+    Background write-back begins at a disk's share of what has been written since the boot, and a
+    disk that has written hardly anything has none. So it gets one.
+    """
+    machine.wait_up(BOOT_LIMIT_S, since)
+    share = "/sys/block/vda/bdi/min_ratio"
+    sh(machine, f"test ! -e {share} || echo {SHARE_PERCENT} >{share}")
 
 
 def install(machine: Machine) -> None:
@@ -95,7 +103,7 @@ def panic(machine: Machine) -> None:
     with suppress(RemError):  # this kernel ends before the connection does
         machine.guest.run("echo c >/proc/sysrq-trigger", limit_s=ENTER_LIMIT_S)
     machine.guest.close()
-    machine.wait_up(BOOT_LIMIT_S, before)
+    wait_up(machine, before)
 
 
 def refuse_image(machine: Machine) -> None:
