@@ -3,8 +3,6 @@
 
 import sys
 
-from lab.cli import main
-from lab.run import end_threads_on_ctrl_c
+from lab.cli import enter
 
-end_threads_on_ctrl_c()
-sys.exit(main(sys.argv[1:]))
+sys.exit(enter(sys.argv[1:]))

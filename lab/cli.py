@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 from lab import commands
 from lab.command_line.welcome import welcome_page
 from lab.errors import Exit, RemError
+from lab.run import end_threads_on_ctrl_c
 
 HELP = "Run machines whose main memory keeps its content, cut their power, resume them."
 
@@ -75,6 +76,12 @@ def parser() -> Any:
         del debug  # read by main(), which also serves errors before parsing
 
     return typer.main.get_command(app)
+
+
+def enter(argv: list[str]) -> int:
+    """Run one command as this process; Ctrl-C ends it with all that it has started."""
+    end_threads_on_ctrl_c()
+    return main(argv)
 
 
 def main(argv: list[str]) -> int:
