@@ -199,7 +199,7 @@ static int sync_to_memory(struct rem_file *file, pgoff_t first, pgoff_t last,
 
 /**
  * rem_file_keep - register what has changed in a file since its last fsync
- * @file: what cannot be registered stays as it is, for write-back or the next fsync
+ * @file: if that cannot be, it is left to write-back, and the next fsync is not in memory
  *
  * Nobody is promised anything.
  *
@@ -209,8 +209,9 @@ void rem_file_keep(struct rem_file *file)
 {
 	mutex_lock(&file->lock);
 	if (xa_marked(&file->pages, REM_CHANGED) && rem_persist_enter()) {
-		if (may_end_in_memory(file, 1))
-			sync_to_memory(file, 0, ULONG_MAX, 1);
+		if (!may_end_in_memory(file, 1) ||
+		    sync_to_memory(file, 0, ULONG_MAX, 1))
+			file->known = false;
 		rem_persist_exit();
 	}
 	mutex_unlock(&file->lock);

@@ -321,6 +321,27 @@ def unread_blocks_are_kept(machine: Machine, path: str) -> None:
         sh(machine, f"umount {path}.dir && losetup -D")
 
 
+def unsynced_parts_of_pages_are_written(machine: Machine, path: str) -> None:
+    """Such a page cannot be registered, so periodic write-back may not leave its file alone."""
+    mount = _image(machine, path, "-b 1024")
+    file = f"{path}.dir/file"
+    program(machine, WHOLE, file)
+    sh(machine, f"umount {path}.dir && losetup -D && {mount}")
+    program(machine, HALF.rpartition("os.fsync(fd)")[0], file)
+    guest.set_write_back_age(machine, guest.SOON_S)
+
+    def is_written() -> bool:
+        return sh(machine, f"grep -q {'b' * 1024} {path}.image", check=False).ok
+
+    try:
+        wait_until(is_written, "the file system has written them", KEPT_LIMIT_S)
+    except HangError as error:
+        raise BrokenError("promises-broken", str(error)) from None
+    finally:
+        guest.set_write_back_age(machine, guest.LATE_S)
+        sh(machine, f"umount {path}.dir && losetup -D")
+
+
 def unlinked_file_may_come_back(machine: Machine, path: str) -> None:
     """Nobody has made its removal durable: if it is there, then as it was acknowledged."""
     sh(machine, LATE_COMMIT)
@@ -351,6 +372,7 @@ CHECKS: tuple[Check, ...] = (
     nothing_ends_in_memory_without_a_promise,
     repeated_replay_undoes_nothing,
     unread_blocks_are_kept,
+    unsynced_parts_of_pages_are_written,
     unlinked_file_may_come_back,
 )
 # Planted bugs of the kernel, and the check that has to find each.
@@ -369,6 +391,7 @@ KERNEL_BUGS: dict[str, Check] = {
     "fsync-never-kept": unsynced_changes_are_found,
     "fsync-range-dropped": ranges_are_found,
     "fsync-half-page": unread_blocks_are_kept,
+    "fsync-kept-in-part": unsynced_parts_of_pages_are_written,
     "fsync-unwritten-unseen": new_names_are_found,
     "fsync-unlinked-dropped": unlinked_file_may_come_back,
 }
