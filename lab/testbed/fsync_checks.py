@@ -321,13 +321,27 @@ def unread_blocks_are_kept(machine: Machine, path: str) -> None:
         sh(machine, f"umount {path}.dir && losetup -D")
 
 
+# One page is registered, so the file is not let go.
+PARTS = (
+    PRELUDE
+    + f"""
+os.fsync(fd)
+put(b"c", 0, 4096); os.fsync(fd)
+for n in range(1, {HALF_PAGES}):
+    put(b"b", n * 4096 + 1024, 1024)
+"""
+)
+
+
 def unsynced_parts_of_pages_are_written(machine: Machine, path: str) -> None:
     """Such a page cannot be registered, so periodic write-back may not leave its file alone."""
     mount = _image(machine, path, "-b 1024")
     file = f"{path}.dir/file"
     program(machine, WHOLE, file)
     sh(machine, f"umount {path}.dir && losetup -D && {mount}")
-    program(machine, HALF.rpartition("os.fsync(fd)")[0], file)
+    disk = f"/sys/dev/block/$(mountpoint -d {path}.dir)"
+    sh(machine, guest.SHARE.format(disk=disk))
+    program(machine, PARTS, file)
     guest.set_write_back_age(machine, guest.SOON_S)
 
     def is_written() -> bool:

@@ -38,7 +38,9 @@ LATE = (
     # It looks each second. To change this while a machine runs makes it write everything at once.
     " sysctl.vm.dirty_writeback_centisecs=100"
 )
-SHARE_PERCENT = 90
+# Background write-back begins at a disk's share of what has been written since the boot, and takes
+# everything of a disk that has written hardly anything. So two may have these shares at once.
+SHARE = "echo 45 >{disk}/bdi/min_ratio"
 SOON_S = 1
 NO_DEVICE = "1:1"
 DRAIN_S = "/sys/module/remanence/parameters/persist_drain_s"
@@ -71,14 +73,9 @@ def machine_of(config: MachineConfig, words: str = "", **changes: Any) -> Iterat
 
 
 def wait_up(machine: Machine, since: int = 0) -> None:
-    """Until it answers. Nothing goes to its disk by itself.
-
-    Background write-back begins at a disk's share of what has been written since the boot, and a
-    disk that has written hardly anything has none. So it gets one.
-    """
+    """Until it answers. Nothing goes to its disk by itself."""
     machine.wait_up(BOOT_LIMIT_S, since)
-    share = "/sys/block/vda/bdi/min_ratio"
-    sh(machine, f"test ! -e {share} || echo {SHARE_PERCENT} >{share}")
+    sh(machine, f"test ! -e /sys/block/vda || {SHARE.format(disk='/sys/block/vda')}")
 
 
 def install(machine: Machine) -> None:
