@@ -197,6 +197,21 @@ static int sync_to_memory(struct rem_file *file, pgoff_t first, pgoff_t last,
 	return 0;
 }
 
+/* Of bytes from @start to @end. Return: 0, or a negative errno: the file system has to. */
+static int end_in_memory(struct rem_file *file, loff_t start, loff_t end,
+			 int datasync)
+{
+	int err = -EAGAIN;
+
+	if (!rem_persist_enter())
+		return err;
+	if (may_end_in_memory(file, datasync))
+		err = sync_to_memory(file, start >> PAGE_SHIFT,
+				     end >> PAGE_SHIFT, datasync);
+	rem_persist_exit();
+	return err;
+}
+
 /**
  * rem_file_keep - register what has changed in a file since its last fsync
  * @file: if that cannot be, it is left to write-back, and the next fsync is not in memory
@@ -324,13 +339,7 @@ int __rem_persist_fsync(struct file *file, loff_t start, loff_t end,
 		return file->f_op->fsync(file, start, end, datasync);
 	watched->used = jiffies;
 	settle(watched);
-	err = -EAGAIN;
-	if (rem_persist_enter()) {
-		if (may_end_in_memory(watched, datasync))
-			err = sync_to_memory(watched, start >> PAGE_SHIFT,
-					     end >> PAGE_SHIFT, datasync);
-		rem_persist_exit();
-	}
+	err = end_in_memory(watched, start, end, datasync);
 	atomic64_inc(err ? &rem_counts.by_disk : &rem_counts.in_memory);
 	if (err)
 		err = sync_inode(watched, file);
@@ -353,16 +362,11 @@ int __rem_persist_fsync(struct file *file, loff_t start, loff_t end,
 bool __rem_persist_sync_range(struct file *file, loff_t start, loff_t end)
 {
 	struct rem_file *watched = rem_file_lock(file->f_mapping->host);
-	int err = -EAGAIN;
+	int err;
 
 	if (!watched)
 		return false;
-	if (rem_persist_enter()) {
-		if (may_end_in_memory(watched, 1))
-			err = sync_to_memory(watched, start >> PAGE_SHIFT,
-					     end >> PAGE_SHIFT, 1);
-		rem_persist_exit();
-	}
+	err = end_in_memory(watched, start, end, 1);
 	if (!err)
 		atomic64_inc(&rem_counts.in_memory);
 	rem_file_unlock(watched);
