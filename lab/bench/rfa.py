@@ -86,6 +86,19 @@ def sources(folder: str, names: str) -> str:
     )
 
 
+def resident_of(processes: str, shared: str) -> str:
+    """Shell words that print what processes have in memory, in KiB.
+
+    Their own pages, and of each kind that they share (*shared*) those of the one with most; 0 if
+    there is no such process.
+    """
+    return (
+        f"cat $(for p in {processes}; do echo /proc/$p/status; done) 2>/dev/null | awk"
+        f" '/^RssAnon:/ {{own += $2}} /^Rss({shared}):/ {{if ($2 > most[$1]) most[$1] = $2}}"
+        " END {for (kind in most) own += most[kind]; print own + 0}'"
+    )
+
+
 PROGRAMS = {
     # Nine requests of ten are for one key in sixteen (a hotspot, as YCSB has it).
     "redis": Program(
@@ -127,9 +140,7 @@ PROGRAMS = {
         "cd / && runuser -u postgres -- $(ls -d /usr/lib/postgresql/*/bin)/pgbench -n"
         " -f /tmp/one.sql -c 1 -t 1000 postgres >/dev/null",
         2,
-        "cat $(for p in $(pidof postgres); do echo /proc/$p/status; done) | awk"
-        " '/^RssAnon:/ {own += $2} /^Rss(Shmem|File):/ {if ($2 > most[$1]) most[$1] = $2}"
-        " END {for (kind in most) own += most[kind]; print own}'",
+        resident_of("$(pidof postgres)", "Shmem|File"),
     ),
 }
 

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 
 from lab.bench import rfa_fsync as fsync
 from lab.bench.cost import cost_now
-from lab.bench.rfa import AT_ONCE, cache_bytes, sources
+from lab.bench.rfa import AT_ONCE, cache_bytes, resident_of, sources
 from lab.bench.rfa_fsync import FOLDER, MEMORY, OFF, SSD, Program, rate_of_rounds, rig, sh
 from lab.errors import RemError
 from lab.machine.machine import Machine
@@ -46,14 +46,6 @@ PERCENT = 25
 RUN_LIMIT_S = 3600.0  # only for hangs
 REDIS_KEYS, REDIS_VALUE_BYTES = 8000, 900
 CLIENT = "redis-benchmark -p 7777 -c 1 -t set"
-# Of processes that are not the system's: their own pages, what they share (that of the one which
-# has most), and the files of the folder.
-RESIDENT = (
-    f"cat $(for p in {{processes}}; do echo /proc/$p/status; done) 2>/dev/null |"
-    " awk '/^RssAnon:/ {{own += $2}} /^RssShmem:/ {{if ($2 > shared) shared = $2}}"
-    " END {{print own + shared}}'; "
-    f"du -sk {FOLDER}/{{files}} | cut -f1"
-)
 
 
 @dataclass(frozen=True)
@@ -191,7 +183,9 @@ class _Guest:
         return Run(rate, pj_each, in_memory, resident_kib << 10, promoted)
 
     def _resident_kib(self, load: Load, peak_kib: int) -> int:
-        text = RESIDENT.format(processes=load.processes or "none", files=load.files)
+        # Of files those of the folder.
+        of_processes = resident_of(load.processes or "none", "Shmem")
+        text = f"{of_processes}; du -sk {FOLDER}/{load.files} | cut -f1"
         of_processes_kib, of_files_kib = map(int, sh(self.machine, text).split())
         if load.processes and not of_processes_kib:
             raise RemError(f"{load.program.name}: its processes cannot be found")

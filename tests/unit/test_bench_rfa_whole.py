@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from lab.bench import rfa_whole as whole
+from lab.bench.rfa import resident_of
 from lab.bench.rfa_fsync import MEMORY, OFF
 from lab.bench.rfa_whole import BOTH, DRAM, NVRAM, RFA3, RFA4, Found, Plan, Run
 from lab.machine.memories import DRAM_CACHE
@@ -68,9 +69,9 @@ def test_each_way_is_compared_with_dram(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def resident_kib(processes: str) -> int:
-    text = whole.RESIDENT.format(processes=processes, files="x")
+    text = resident_of(processes, "Shmem")
     done = subprocess.run(["bash", "-c", text], stdout=subprocess.PIPE, text=True, check=False)
-    return int(done.stdout.split()[0])
+    return int(done.stdout)
 
 
 def test_resident_memory_is_that_of_all_processes() -> None:
