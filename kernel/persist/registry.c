@@ -458,12 +458,51 @@ void rem_entry_drop(u32 entry)
 
 	WRITE_ONCE(entries[entry].id, 0);
 	write_back(&entries[entry], sizeof(entries[entry]));
-	pages[entry] = NULL;
-	put_page(page);
 	spin_lock(&free_lock);
+	pages[entry] = NULL;
 	__clear_bit(entry, pages_taken);
 	used_pages--;
 	spin_unlock(&free_lock);
+	put_page(page);
+}
+
+/* Return: the page of an entry that is used, referenced, or NULL. */
+static struct page *get_page_of(u32 entry)
+{
+	struct page *page;
+
+	spin_lock(&free_lock);
+	page = pages[entry];
+	if (page)
+		get_page(page);
+	spin_unlock(&free_lock);
+	return page;
+}
+
+/**
+ * __rem_persist_synced - sync(2), syncfs(2), or who freezes a file system has written it
+ *
+ * Registered pages stay so, but who has synced was promised what the disk has now: a
+ * replay must not write what NVRAM had of them before.
+ *
+ * Context: process.
+ */
+void __rem_persist_synced(void)
+{
+	struct page *page;
+	u32 i;
+
+	for (i = 0; i < rem_registry_pages(); i++) {
+		cond_resched();
+		if (READ_ONCE(entries[i].content_state) != REM_PAGE_CHANGING)
+			continue;
+		page = get_page_of(i);
+		if (!page)
+			continue;
+		write_back(page_address(page), PAGE_SIZE);
+		put_page(page);
+	}
+	rem_registry_fence();
 }
 
 struct page *rem_entry_page(u32 entry)

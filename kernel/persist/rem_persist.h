@@ -27,6 +27,7 @@ void __rem_persist_changed(struct inode *inode);
 void __rem_persist_unlinked(struct inode *inode);
 void __rem_persist_replaces(struct inode *inode);
 void __rem_persist_leave(struct super_block *sb);
+void __rem_persist_synced(void);
 bool __rem_persist_keeps(struct inode *inode);
 
 static inline bool rem_persist_used(void)
@@ -78,6 +79,13 @@ static inline void rem_persist_leave(struct super_block *sb)
 		__rem_persist_leave(sb);
 }
 
+/* After all of a file system, or of all of them, has been written: sync(2), syncfs(2). */
+static inline void rem_persist_synced(void)
+{
+	if (static_branch_unlikely(&rem_persist_key))
+		__rem_persist_synced();
+}
+
 /* Whether periodic write-back is to leave a file alone. */
 static inline bool rem_persist_keeps(struct inode *inode)
 {
@@ -122,6 +130,8 @@ static inline void rem_persist_replaces(struct inode *inode) { }
 static inline void rem_persist_unlinked(struct inode *inode) { }
 
 static inline void rem_persist_leave(struct super_block *sb) { }
+
+static inline void rem_persist_synced(void) { }
 
 static inline bool rem_persist_keeps(struct inode *inode)
 {

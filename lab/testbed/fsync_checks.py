@@ -186,6 +186,14 @@ def ranges_are_found(machine: Machine, path: str) -> None:
     expect(machine, path, f"a{BYTES} b{BYTES}")
 
 
+def what_all_have_synced_stays(machine: Machine, path: str) -> None:
+    """sync(2) and syncfs(2) bring what changed after an fsync to the disk: a replay keeps that."""
+    sync = "import ctypes; ctypes.CDLL(None).syncfs(fd)\n"
+    program(machine, SYNCED + f'put(b"c", 0, 9000); os.sync()\nput(b"d", 0, 100); {sync}', path)
+    lose_and_replay(machine)
+    expect(machine, path, f"d100 c8900 b{BYTES - 9000}", "undone")
+
+
 KEPT_LIMIT_S = 30.0
 
 
@@ -379,6 +387,7 @@ CHECKS: tuple[Check, ...] = (
     size_without_pages_is_found,
     idle_files_lose_nothing,
     ranges_are_found,
+    what_all_have_synced_stays,
     unsynced_changes_are_found,
     exchanged_extents_stay,
     drained_pages_are_on_the_disk,

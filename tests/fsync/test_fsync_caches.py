@@ -21,6 +21,7 @@ from lab.testbed.fsync_checks import (
     later_changes_do_no_harm,
     mapped_stores_are_found,
     synced_pages_are_found,
+    what_all_have_synced_stays,
 )
 from lab.testbed.fsync_guest import fsync_guest, lose_power, replay, state
 from lab.testbed.planted import NONE, plant
@@ -35,6 +36,7 @@ CHECKS = (
     appended_pages_are_found,
     mapped_stores_are_found,
     later_changes_do_no_harm,
+    what_all_have_synced_stays,
 )
 
 
