@@ -9,7 +9,7 @@
  *     behind them              64 for each page    struct rem_registry_page
  *     before slot 0           @redo_bytes          the redo area (rem_redo.h)
  *   region end - 4096 - N * 4096   N * 4096         slot n: the content of page n
- *   region end - 4096             4096             struct rem_registry
+ *   region end - 4096             4096             struct rem_registry, rem_registry_policy
  *
  * While a kernel runs, a registered page lies where the page cache has it, and its
  * slot is free. A cold boot would use that memory: before it does, the loader copies
@@ -18,15 +18,20 @@
  *
  * A file's record is the copy with the higher @sequence of those whose checksum is
  * right. A page whose @id no record has was never acknowledged.
+ *
+ * By the cheaper policy what is acknowledged stays in CPU caches: then an entry and its
+ * page may be older than what programs were told. A page that is not as its entry says
+ * is lost, and each file may have lost more.
  */
 #ifndef REM_REGISTRY_H
 #define REM_REGISTRY_H
 
 #include "rem_image.h"
 
-/* "REMREGIS", "SAVED", little-endian. */
+/* "REMREGIS", "SAVED", "ICACHES", little-endian. */
 #define REM_REGISTRY_MAGIC 0x53494745524d4552
 #define REM_REGISTRY_SAVED 0x4445564153
+#define REM_REGISTRY_IN_CACHES 0x53454843414349
 #define REM_REGISTRY_VERSION 1
 #define REM_REGISTRY_PAGE_BYTES 4096
 #define REM_REGISTRY_FILES_MAX 65536
@@ -53,6 +58,16 @@ struct rem_registry {
 	rem_u64 reserved2[2]; /* 40 */
 	rem_u32 reserved3;    /* 56 */
 	rem_u32 crc;	      /* 60 */
+};
+
+/*
+ * struct rem_registry_policy - behind the head, in a cache line of its own
+ * @in_caches: REM_REGISTRY_IN_CACHES while CPU caches may have what is acknowledged; one
+ *	aligned store sets it
+ */
+struct rem_registry_policy {
+	rem_u64 in_caches;   /* 0 */
+	rem_u64 reserved[7]; /* 8 */
 };
 
 /*
@@ -121,6 +136,7 @@ struct rem_registry_page {
 };
 
 static_assert(sizeof(struct rem_registry) == 64);
+static_assert(sizeof(struct rem_registry_policy) == 64);
 static_assert(sizeof(struct rem_registry_file) == 256);
 static_assert(offsetof(struct rem_registry_file, crc) == 252);
 static_assert(sizeof(struct rem_registry_page) == 64);

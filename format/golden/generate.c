@@ -593,6 +593,9 @@ static void write_registry(void)
 		.content_state = REM_PAGE_STEADY,
 		.saved = REM_REGISTRY_SAVED,
 	};
+	struct rem_registry_policy policy = {
+		.in_caches = REM_REGISTRY_IN_CACHES,
+	};
 
 	for (int i = 0; i < 16; i++)
 		file.uuid[i] = (rem_u8)(0xa0 + i);
@@ -602,6 +605,7 @@ static void write_registry(void)
 	file.crc = crc32c(&file, offsetof(struct rem_registry_file, crc));
 	page.crc = crc32c(&page, offsetof(struct rem_registry_page, crc));
 	put("registry_head.bin", &head, sizeof(head));
+	put("registry_policy.bin", &policy, sizeof(policy));
 	put("registry_file.bin", &file, sizeof(file));
 	put("registry_page.bin", &page, sizeof(page));
 }

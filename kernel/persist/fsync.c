@@ -7,7 +7,6 @@
 #include <linux/export.h>
 #include <linux/highmem.h>
 #include <linux/jiffies.h>
-#include <linux/libnvdimm.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
 #include <linux/rmap.h>
@@ -30,11 +29,18 @@ static bool only_data_changed(struct rem_file *file)
 	       timespec64_equal(&ctime, &mtime);
 }
 
+/* A replay could not write it. */
+static bool is_closed(const struct inode *inode)
+{
+	return IS_APPEND(inode) || IS_IMMUTABLE(inode) || IS_VERITY(inode);
+}
+
 static bool may_end_in_memory(struct rem_file *file, int datasync)
 {
 	struct address_space *mapping = file->inode->i_mapping;
 
-	return file->known && !READ_ONCE(file->overflow) &&
+	return file->known && !is_closed(file->inode) &&
+	       !READ_ONCE(file->overflow) &&
 	       rem_persist_covers(file->inode->i_sb) &&
 	       !READ_ONCE(file->changed) &&
 	       !errseq_check(&mapping->wb_err, file->wb_err) &&
@@ -115,7 +121,7 @@ static int write_back_page(struct rem_file *file, pgoff_t index, void *value,
 	ret_synced->entry = entry;
 	/* While its lines are in the caches, which the write-back may leave empty. */
 	ret_synced->crc = rem_checksum(page_address(page), PAGE_SIZE);
-	arch_wb_cache_pmem(page_address(page), PAGE_SIZE);
+	rem_registry_keep(page);
 unlock:
 	folio_unlock(folio);
 	folio_put(folio);
@@ -147,7 +153,7 @@ static void record_file(struct rem_file *file, int datasync)
 	record->mode = inode->i_mode;
 	record->uid = i_uid_read(inode);
 	record->gid = i_gid_read(inode);
-	rem_record_write(file->slot, record);
+	rem_record_write(file->slot, record, !file->recorded);
 	file->recorded = true;
 }
 
@@ -280,7 +286,7 @@ static int keep_pages(struct rem_file *watched, const struct file *file)
 		return err;
 	/* An error that nobody has been told of is the file system's to tell. */
 	if (rem_persist_covers(watched->inode->i_sb) &&
-	    !READ_ONCE(watched->overflow) &&
+	    !is_closed(watched->inode) && !READ_ONCE(watched->overflow) &&
 	    !errseq_check(&mapping->wb_err, watched->wb_err) &&
 	    !errseq_check(&mapping->wb_err, READ_ONCE(file->f_wb_err)))
 		err = rem_file_note_unwritten(watched) ?:
@@ -333,7 +339,7 @@ int __rem_persist_fsync(struct file *file, loff_t start, loff_t end,
 	if (S_ISREG(inode->i_mode))
 		watched = rem_file_lock(inode);
 	if (!watched && S_ISREG(inode->i_mode) && inode->i_nlink &&
-	    !IS_DAX(inode) && rem_persist_covers(inode->i_sb))
+	    !IS_DAX(inode) && !is_closed(inode) && rem_persist_covers(inode->i_sb))
 		watched = rem_file_watch(inode);
 	if (!watched)
 		return file->f_op->fsync(file, start, end, datasync);

@@ -90,6 +90,8 @@ bool rem_registry_files_fill(void);
 bool rem_registry_is_half_full(void);
 const void *rem_registry_bytes(size_t *ret_bytes);
 void rem_registry_fence(void);
+void rem_registry_keep(struct page *page);
+void rem_registry_leave_in_caches(bool leave);
 int rem_entry_take(u64 id, pgoff_t index, struct page *page);
 void rem_entry_steady(u32 entry, u32 crc);
 void rem_entry_renew(u32 entry);
@@ -98,7 +100,7 @@ void rem_entry_drop(u32 entry);
 struct page *rem_entry_page(u32 entry);
 u64 rem_entry_epoch(u32 entry);
 int rem_record_take(u64 *ret_id);
-void rem_record_write(u32 slot, struct rem_registry_file *record);
+void rem_record_write(u32 slot, struct rem_registry_file *record, bool first);
 void rem_record_drop(u32 slot);
 void rem_record_give(u32 slot);
 

@@ -30,6 +30,7 @@ MODULE_PARM_DESC(persist_redo, "Bytes of remanence.persist= for writes whose flu
 #define PM_ALIGN 0x200000ull
 
 static struct rem_registry *head;
+static struct rem_registry_policy *policy;
 static struct rem_registry_file *files;
 static struct rem_registry_page *entries;
 static void *base;
@@ -45,6 +46,9 @@ static struct page **pages;
 static u64 *epochs;
 static u32 used_pages, used_files, search_from;
 static u64 last_id;
+
+/* Nothing is written back that a failure may lose. */
+static bool in_caches;
 
 static void write_back(const void *at, size_t bytes)
 {
@@ -87,6 +91,8 @@ static void write_empty(void)
 
 	memset(base, 0, tables);
 	write_back(base, tables);
+	*policy = (struct rem_registry_policy){};
+	write_back(policy, sizeof(*policy));
 	rem_registry_fence();
 	new.crc = rem_checksum(&new, offsetof(struct rem_registry, crc));
 	*head = new;
@@ -216,6 +222,7 @@ static int __init find_registry(void)
 	if (!whole)
 		return -ENOMEM;
 	head = whole + (end - start) - PAGE_SIZE;
+	policy = (void *)(head + 1);
 	if (take_over(end - start))
 		return 0;
 	if (has_pm_region(start, end)) {
@@ -251,13 +258,21 @@ int __init rem_registry_open(void)
 	return err;
 }
 
-/** rem_registry_found - Return: whether pages of an earlier kernel are in it */
+/**
+ * rem_registry_found - whether an earlier kernel has left something in it
+ *
+ * By the cheaper policy that may have been in CPU caches, all of it.
+ *
+ * Return: true if there is something to do or to tell.
+ */
 bool rem_registry_found(void)
 {
 	u32 i;
 
 	if (!head_is_right(registry_bytes))
 		return false;
+	if (policy->in_caches == REM_REGISTRY_IN_CACHES)
+		return true;
 	for (i = 0; i < nr_pages; i++)
 		if (entries[i].id)
 			return true;
@@ -419,7 +434,18 @@ static void set_content(u32 entry, u32 crc, u32 state)
 	u64 word = (u64)state << 32 | crc;
 
 	WRITE_ONCE(*(u64 *)&entries[entry].content_crc, word);
-	write_back(&entries[entry], sizeof(entries[entry]));
+	if (!READ_ONCE(in_caches))
+		write_back(&entries[entry], sizeof(entries[entry]));
+}
+
+/**
+ * rem_registry_keep - write a page back to NVRAM that is being acknowledged
+ * @page: its content may stay in caches by the cheaper policy
+ */
+void rem_registry_keep(struct page *page)
+{
+	if (!READ_ONCE(in_caches))
+		write_back(page_address(page), PAGE_SIZE);
 }
 
 /** rem_entry_steady - the page's content is acknowledged by its checksum */
@@ -437,9 +463,10 @@ void rem_entry_renew(u32 entry)
 /**
  * rem_entry_changing - the page is about to change
  *
- * In NVRAM when it returns: a change that reached it before would look like damage.
+ * In NVRAM when it returns, unless all stays in caches: a change that reached it before
+ * would look like damage.
  *
- * Context: any but NMI.
+ * Context: RCU reader, any but NMI.
  */
 void rem_entry_changing(u32 entry)
 {
@@ -448,7 +475,8 @@ void rem_entry_changing(u32 entry)
 	if (word >> 32 == REM_PAGE_CHANGING)
 		return;
 	set_content(entry, (u32)word, REM_PAGE_CHANGING);
-	rem_registry_fence();
+	if (!READ_ONCE(in_caches))
+		rem_registry_fence();
 }
 
 /** rem_entry_drop - the disk has the page */
@@ -479,6 +507,53 @@ static struct page *get_page_of(u32 entry)
 	return page;
 }
 
+/* Pages that may have changed since they were acknowledged, or @all with their entries. */
+static void write_back_pages(bool all)
+{
+	struct page *page;
+	u32 i;
+
+	for (i = 0; i < rem_registry_pages(); i++) {
+		cond_resched();
+		if (!all && READ_ONCE(entries[i].content_state) !=
+				    REM_PAGE_CHANGING)
+			continue;
+		page = get_page_of(i);
+		if (!page)
+			continue;
+		write_back(page_address(page), PAGE_SIZE);
+		put_page(page);
+	}
+	rem_registry_fence();
+	/* Data first, as ever. */
+	if (all)
+		write_back(base, tables_bytes(nr_files, nr_pages));
+	rem_registry_fence();
+}
+
+/**
+ * rem_registry_leave_in_caches - choose the policy
+ * @leave: what is acknowledged from now on need not be in NVRAM; else it is to be, and
+ *	when this returns so is all that was acknowledged before
+ *
+ * Context: process; nothing is acknowledged meanwhile.
+ */
+void rem_registry_leave_in_caches(bool leave)
+{
+	if (leave == in_caches || !rem_registry_pages())
+		return;
+	if (!leave) {
+		WRITE_ONCE(in_caches, false);
+		/* Who has noted a change without writing the entry back. */
+		synchronize_rcu();
+		write_back_pages(true);
+	}
+	WRITE_ONCE(policy->in_caches, leave ? REM_REGISTRY_IN_CACHES : 0);
+	write_back(policy, sizeof(*policy));
+	rem_registry_fence();
+	WRITE_ONCE(in_caches, leave);
+}
+
 /**
  * __rem_persist_synced - sync(2), syncfs(2), or who freezes a file system has written it
  *
@@ -489,20 +564,7 @@ static struct page *get_page_of(u32 entry)
  */
 void __rem_persist_synced(void)
 {
-	struct page *page;
-	u32 i;
-
-	for (i = 0; i < rem_registry_pages(); i++) {
-		cond_resched();
-		if (READ_ONCE(entries[i].content_state) != REM_PAGE_CHANGING)
-			continue;
-		page = get_page_of(i);
-		if (!page)
-			continue;
-		write_back(page_address(page), PAGE_SIZE);
-		put_page(page);
-	}
-	rem_registry_fence();
+	write_back_pages(READ_ONCE(in_caches));
 }
 
 struct page *rem_entry_page(u32 entry)
@@ -538,8 +600,10 @@ int rem_record_take(u64 *ret_id)
  * rem_record_write - the next copy of a file's record
  * @slot: of the file
  * @record: gets its sequence and checksum
+ * @first: the registry has none of it; this one is written back by each policy, so that
+ *	a replay can name the file
  */
-void rem_record_write(u32 slot, struct rem_registry_file *record)
+void rem_record_write(u32 slot, struct rem_registry_file *record, bool first)
 {
 	struct rem_registry_file *copy = files + slot * REM_REGISTRY_COPIES;
 
@@ -548,7 +612,8 @@ void rem_record_write(u32 slot, struct rem_registry_file *record)
 				   offsetof(struct rem_registry_file, crc));
 	copy += record->sequence % REM_REGISTRY_COPIES;
 	*copy = *record;
-	write_back(copy, sizeof(*copy));
+	if (first || !READ_ONCE(in_caches))
+		write_back(copy, sizeof(*copy));
 }
 
 /** rem_record_drop - the file has no registered pages any more */

@@ -8,6 +8,8 @@
  *   waiting  the machine does not promise a Stop (rem_promise())
  *   disk     an administrator wants it
  *   memory   in force
+ *   caches   the same by the cheaper policy: what is acknowledged may stay in CPU caches,
+ *            which a Stop writes back, and a reset or a failed Stop loses
  *
  * Left by writing all that is registered to the disks. Until that has ended, nobody
  * who waits in fsync is told anything: his own is the file system's.
@@ -34,10 +36,10 @@
 DEFINE_STATIC_KEY_FALSE(rem_persist_key);
 EXPORT_SYMBOL_GPL(rem_persist_key);
 
-enum state { OFF, FOUND, WAITING, DISK, MEMORY };
+enum state { OFF, FOUND, WAITING, DISK, MEMORY, CACHES };
 
-static const char *const state_names[] = { "off", "found", "waiting", "disk",
-					   "memory" };
+static const char *const state_names[] = { "off",  "found",  "waiting",
+					   "disk", "memory", "caches" };
 
 /* The loader reads the size (loader/core/registry.c). */
 static char *asked;
@@ -46,13 +48,20 @@ MODULE_PARM_DESC(persist, "Bytes at the end of NVRAM for pages whose fsync ends 
 
 static enum state state;
 static const char *off_because = "remanence.persist= was not given";
-static bool opened, by_disk, ending;
+static bool opened, ending;
+/* What an administrator wants: DISK, MEMORY or CACHES. */
+static enum state asked_for = MEMORY;
 /* Held for reading while an fsync ends in memory. */
 static DECLARE_RWSEM(state_sem);
 /* Of changes of the state, with what they lead to. */
 static DEFINE_MUTEX(change_lock);
 /* File systems that always use their disk, by device number. */
 static DEFINE_XARRAY(excluded);
+
+static bool in_force(enum state one)
+{
+	return one == MEMORY || one == CACHES;
+}
 
 /**
  * rem_persist_enter - begin an fsync that ends in memory
@@ -62,7 +71,7 @@ static DEFINE_XARRAY(excluded);
 bool rem_persist_enter(void)
 {
 	down_read(&state_sem);
-	if (state == MEMORY)
+	if (in_force(state))
 		return true;
 	up_read(&state_sem);
 	return false;
@@ -88,7 +97,7 @@ static bool is_supported(const struct super_block *sb)
 /** rem_persist_covers - Return: whether fsync may end in memory on a file system */
 bool rem_persist_covers(struct super_block *sb)
 {
-	return READ_ONCE(state) == MEMORY && sb->s_bdev && is_supported(sb) &&
+	return in_force(READ_ONCE(state)) && sb->s_bdev && is_supported(sb) &&
 	       !xa_load(&excluded, sb->s_dev);
 }
 
@@ -102,9 +111,9 @@ static enum state wanted(void)
 {
 	if (!opened || !rem_registry_pages())
 		return rem_registry_found() ? FOUND : OFF;
-	if (ending || by_disk)
+	if (ending || asked_for == DISK)
 		return DISK;
-	return rem_promise() ? MEMORY : WAITING;
+	return rem_promise() ? asked_for : WAITING;
 }
 
 /* With change_lock held. */
@@ -115,12 +124,15 @@ static void update(void)
 	if (new == old)
 		return;
 	down_write(&state_sem);
+	rem_registry_leave_in_caches(new == CACHES);
 	WRITE_ONCE(state, new);
 	up_write(&state_sem);
 	pr_info("remanence: fsync: %s\n", state_names[new]);
+	if (new == CACHES)
+		pr_info("remanence: what fsync promises may be in CPU caches only: a reset or a failed Stop loses that\n");
 	/* First the flushes: what is drained is to be on media. */
-	rem_logs_early(new == MEMORY);
-	if (old == MEMORY)
+	rem_logs_early(in_force(new));
+	if (in_force(old) && !in_force(new))
 		rem_drain_all();
 }
 
@@ -172,14 +184,15 @@ static ssize_t state_show(struct kobject *kobj, struct kobj_attribute *attr,
 static ssize_t state_store(struct kobject *kobj, struct kobj_attribute *attr,
 			   const char *buf, size_t count)
 {
-	bool disk = sysfs_streq(buf, "disk");
+	int wants = __sysfs_match_string(state_names, ARRAY_SIZE(state_names),
+					 buf);
 
 	if (!capable(CAP_SYS_ADMIN))
 		return -EPERM;
-	if (!disk && !sysfs_streq(buf, "memory"))
+	if (wants < DISK)
 		return -EINVAL;
 	mutex_lock(&change_lock);
-	by_disk = disk;
+	asked_for = wants;
 	update();
 	mutex_unlock(&change_lock);
 	return count;
@@ -269,7 +282,7 @@ static ssize_t excluded_store(struct kobject *kobj, struct kobj_attribute *attr,
 	/* An fsync that has begun ends first. */
 	down_write(&state_sem);
 	up_write(&state_sem);
-	rem_logs_early(state == MEMORY);
+	rem_logs_early(in_force(state));
 	rem_drain_all();
 	mutex_unlock(&change_lock);
 	return xa_err(old) ?: count;

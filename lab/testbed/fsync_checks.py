@@ -194,6 +194,42 @@ def what_all_have_synced_stays(machine: Machine, path: str) -> None:
     expect(machine, path, f"d100 c8900 b{BYTES - 9000}", "undone")
 
 
+def cheaper_policy_is_left_whole(machine: Machine, path: str) -> None:
+    """What was acknowledged while caches could have it is in NVRAM once the policy is left."""
+    sh(machine, f"echo caches >{guest.SYSFS}/state")
+    program(machine, SYNCED, path)
+    sh(machine, f"echo memory >{guest.SYSFS}/state")
+    lose_and_replay(machine)
+    expect(machine, path, f"b{BYTES}")
+
+
+def cheaper_policy_says_what_is_lost(machine: Machine, path: str) -> None:
+    """A reset loses what is in caches: the replay names the file that may have lost it."""
+    sh(machine, f"echo caches >{guest.SYSFS}/state")
+    program(machine, SYNCED, path)
+    inode = sh(machine, f"stat -c %i {path}").stdout.strip()
+    guest.lose_power(machine)
+    report = guest.replay(machine, check=False)
+    if not any(f"inode {inode} of" in line for line in report["uncertain"]):
+        raise BrokenError("promises-broken", f"{path} is not named: {json.dumps(report)}")
+
+
+def closed_files_are_found(machine: Machine, path: str) -> None:
+    """Files that nobody may write any more: immutable ones, and those that may only grow."""
+    for flag in "ia":
+        program(machine, SYNCED, path + flag)
+        sh(machine, f"chattr +{flag} {path}{flag}")
+    program(machine, 'import os, sys; fd = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND)\n'
+            'os.write(fd, b"c" * 5000); os.fsync(fd)\n', path + "a")  # fmt: skip
+    guest.lose_power(machine)
+    try:
+        replay(machine)
+        expect(machine, path + "i", f"b{BYTES}")
+        expect(machine, path + "a", f"b{BYTES} c5000")
+    finally:
+        sh(machine, f"chattr -ia {path}[ia] && rem-replay", check=False)
+
+
 KEPT_LIMIT_S = 30.0
 
 
@@ -388,7 +424,9 @@ CHECKS: tuple[Check, ...] = (
     idle_files_lose_nothing,
     ranges_are_found,
     what_all_have_synced_stays,
+    cheaper_policy_says_what_is_lost,
     unsynced_changes_are_found,
+    closed_files_are_found,
     exchanged_extents_stay,
     drained_pages_are_on_the_disk,
     left_state_keeps_nothing,
@@ -413,6 +451,8 @@ KERNEL_BUGS: dict[str, Check] = {
     "fsync-let-go-late": idle_files_lose_nothing,
     "fsync-never-kept": unsynced_changes_are_found,
     "fsync-range-dropped": ranges_are_found,
+    "fsync-caches-unsaid": cheaper_policy_says_what_is_lost,
+    "fsync-closed-registered": closed_files_are_found,
     "fsync-half-page": unread_blocks_are_kept,
     "fsync-kept-in-part": unsynced_parts_of_pages_are_written,
     "fsync-unwritten-unseen": new_names_are_found,
@@ -422,7 +462,12 @@ KERNEL_BUGS: dict[str, Check] = {
 AFTER_BOOT = ("fsync-written-again",)
 LOADER_BUGS = ("registry-not-copied", "registry-not-kept")
 # These do harm where CPU caches are volatile.
-CACHE_BUGS = ("fsync-no-flush", "fsync-entry-in-cache")
+CACHE_BUGS: dict[str, Check] = {
+    "fsync-no-flush": synced_pages_are_found,
+    "fsync-entry-in-cache": synced_pages_are_found,
+    "fsync-sync-unheard": what_all_have_synced_stays,
+    "fsync-caches-stay": cheaper_policy_is_left_whole,
+}
 
 
 def check_with_bug(machine: Machine, name: str) -> None:

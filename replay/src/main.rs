@@ -52,9 +52,16 @@ fn print(report: &Report) {
     for line in &report.failed {
         println!("not written: {line}");
     }
+    for name in &report.uncertain {
+        println!("{name}: its last changes may have been in CPU caches, and are lost then");
+    }
 }
 
-fn execute(words: &Words) -> Result<bool, String> {
+const NOT_ALL: u8 = 3;
+const CACHES_LOST: u8 = 4;
+
+/// Returns the exit code.
+fn execute(words: &Words) -> Result<u8, String> {
     let state = words.folder.join("found");
     let waits = named(&state, std::fs::read_to_string(&state))?.trim() == "1";
     let path = words.folder.join("registry");
@@ -83,13 +90,18 @@ fn execute(words: &Words) -> Result<bool, String> {
     if waits && !words.dry_run && (report.complete() || words.discard) {
         named(&state, std::fs::write(&state, "clear"))?;
     }
-    Ok(report.complete())
+    Ok(if !report.complete() {
+        NOT_ALL
+    } else if report.uncertain.is_empty() {
+        0
+    } else {
+        CACHES_LOST
+    })
 }
 
 fn main() -> ExitCode {
     match execute(&Words::parse()) {
-        Ok(true) => ExitCode::SUCCESS,
-        Ok(false) => ExitCode::from(3),
+        Ok(code) => ExitCode::from(code),
         Err(error) => {
             eprintln!("rem-replay: {error}");
             ExitCode::FAILURE

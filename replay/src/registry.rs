@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use std::mem::offset_of;
 
 use remanence_format::{
-    REM_REGISTRY_COPIES, REM_REGISTRY_FILES_MAX, REM_REGISTRY_HANDLE_BYTES, REM_REGISTRY_MAGIC,
-    REM_REGISTRY_PAGE_BYTES, REM_REGISTRY_PAGES_MAX, REM_REGISTRY_SAVED, REM_REGISTRY_VERSION,
-    RemRegistry, RemRegistryFile, RemRegistryPage,
+    REM_REGISTRY_COPIES, REM_REGISTRY_FILES_MAX, REM_REGISTRY_HANDLE_BYTES, REM_REGISTRY_IN_CACHES,
+    REM_REGISTRY_MAGIC, REM_REGISTRY_PAGE_BYTES, REM_REGISTRY_PAGES_MAX, REM_REGISTRY_SAVED,
+    REM_REGISTRY_VERSION, RemRegistry, RemRegistryFile, RemRegistryPage, RemRegistryPolicy,
 };
 
 /// Bytes of a page.
@@ -64,6 +64,8 @@ pub struct Found<'a> {
     pub damaged: u64,
     /// Pages of no file: never acknowledged.
     pub orphans: u64,
+    /// CPU caches may have had what is newer than these bytes, and was acknowledged.
+    pub in_caches: bool,
 }
 
 fn crc_of(bytes: &[u8]) -> u32 {
@@ -78,6 +80,13 @@ fn head_of(bytes: &[u8]) -> Result<RemRegistry, Damage> {
         && u64::from(head.version) == REM_REGISTRY_VERSION
         && head.crc == crc_of(&raw[..offset_of!(RemRegistry, crc)]);
     if right { Ok(head) } else { Err(Damage::Absent) }
+}
+
+/// Whether the policy behind the head, which is there, leaves what is acknowledged in CPU caches.
+fn in_caches(bytes: &[u8]) -> bool {
+    let at = bytes.len() - PAGE + RemRegistry::BYTES;
+    let raw = bytes[at..].first_chunk().expect("a page has room for both");
+    RemRegistryPolicy::from_bytes(raw).in_caches == REM_REGISTRY_IN_CACHES
 }
 
 /// The parts of a registry: tables of files and pages, and slots.
@@ -170,7 +179,10 @@ fn id_of(raw: &[u8]) -> Option<u64> {
 pub fn read(bytes: &[u8]) -> Result<Found<'_>, Damage> {
     let parts = parts_of(bytes)?;
     let mut files = files_of(parts.files);
-    let mut found = Found::default();
+    let mut found = Found {
+        in_caches: in_caches(bytes),
+        ..Found::default()
+    };
     let entries = parts.pages.chunks_exact(RemRegistryPage::BYTES);
     let slots = parts.slots.chunks_exact(PAGE);
     for (number, (raw, slot)) in entries.zip(slots).enumerate() {
@@ -345,6 +357,17 @@ pub(crate) mod tests {
         made.put_page(3, 7, 2, 0x33);
         let found = read(&made.bytes).expect("it is right");
         assert_eq!((found.files[0].pages.len(), found.damaged), (1, 2));
+    }
+
+    #[test]
+    fn the_policy_is_told_and_changes_no_page() {
+        let mut made = one();
+        assert!(!read(&made.bytes).expect("it is right").in_caches);
+        let at = made.bytes.len() - PAGE + RemRegistry::BYTES;
+        made.bytes[at..at + 8].copy_from_slice(&REM_REGISTRY_IN_CACHES.to_le_bytes());
+        let found = read(&made.bytes).expect("it is right");
+        assert!(found.in_caches);
+        assert_eq!((found.files[0].pages.len(), found.damaged), (2, 0));
     }
 
     #[test]

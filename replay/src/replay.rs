@@ -31,13 +31,15 @@ pub struct Report {
     pub orphans: u64,
     /// One line for each file that could not be written, or not be found.
     pub failed: Vec<String>,
+    /// Files whose last changes may have been in CPU caches only, by a policy that allows it.
+    pub uncertain: Vec<String>,
 }
 
 impl Report {
-    /// Whether all that the registry has is on a disk.
+    /// Whether all that the registry has is on a disk: nothing more can be had from it.
     #[must_use]
     pub fn complete(&self) -> bool {
-        self.failed.is_empty() && self.damaged == 0
+        self.failed.is_empty() && (self.damaged == 0 || !self.uncertain.is_empty())
     }
 }
 
@@ -99,6 +101,9 @@ pub fn replay(
         orphans: found.orphans,
         ..Report::default()
     };
+    if found.in_caches {
+        report.uncertain = found.files.iter().map(|f| name_of(&f.record)).collect();
+    }
     for wanted in found.files.iter().filter(|file| !file.pages.is_empty()) {
         let name = name_of(&wanted.record);
         let Some(root) = roots.get(&wanted.record.uuid) else {
@@ -215,6 +220,21 @@ mod tests {
         other.record.inode += 1;
         assert!(write(&file, &other).is_err());
         assert_eq!(content(&file), b"old");
+    }
+
+    #[test]
+    fn what_caches_may_have_had_is_named_and_does_not_wait_for_a_decision() {
+        let file = of(b"old");
+        let mut found = Found {
+            files: vec![wanted(&file, 3, &[])],
+            damaged: 1,
+            ..Found::default()
+        };
+        assert!(!replay(&found, &HashMap::new(), None).complete());
+        found.in_caches = true;
+        let report = replay(&found, &HashMap::new(), None);
+        assert!(report.complete());
+        assert_eq!(report.uncertain, [name_of(&found.files[0].record)]);
     }
 
     #[test]

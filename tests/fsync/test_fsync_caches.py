@@ -2,8 +2,9 @@
 """Claim: what an fsync has acknowledged in memory is in NVRAM, not in the CPU caches before it.
 
 Method: the caches are volatile, and the power fails without a Stop, so that media has what was
-written back and nothing else. The negative proofs: a kernel that leaves the data, or the registry,
-in the caches. Both begin as the control does, on the same kernel.
+written back and nothing else. The same holds for what sync(2) has brought to the disk, and for what
+was acknowledged by the cheaper policy once that is left. The negative proofs: kernels that leave
+the data, the registry, what was synced or what the policy had in the caches.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from lab.testbed.fsync_checks import (
     CACHE_BUGS,
     Check,
     appended_pages_are_found,
+    cheaper_policy_is_left_whole,
+    cheaper_policy_says_what_is_lost,
     later_changes_do_no_harm,
     mapped_stores_are_found,
     synced_pages_are_found,
@@ -37,6 +40,8 @@ CHECKS = (
     mapped_stores_are_found,
     later_changes_do_no_harm,
     what_all_have_synced_stays,
+    cheaper_policy_is_left_whole,
+    cheaper_policy_says_what_is_lost,
 )
 
 
@@ -61,7 +66,7 @@ def test_planted_bug_is_found_on_media(machine: Machine, name: str) -> None:
     plant(machine, name)
     with must_be_found(name):
         try:
-            synced_pages_are_found(machine, f"/root/{name}")
+            CACHE_BUGS[name](machine, f"/root/{name}")
         finally:
             if state(machine) != "memory":
                 lose_power(machine)

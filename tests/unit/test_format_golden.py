@@ -173,6 +173,8 @@ def test_registry_reads() -> None:
     head = fmt.parse("rem_registry", golden("registry_head.bin"))
     assert (head.files, head.pages, head.bytes) == (256, 4000, 16 << 20)
     assert head.redo_bytes == 1 << 16
+    policy = fmt.parse("rem_registry_policy", golden("registry_policy.bin"))
+    assert policy.in_caches == fmt.CONST["REM_REGISTRY_IN_CACHES"]
     file = fmt.parse("rem_registry_file", golden("registry_file.bin"))
     assert (file.mode, file.mtime_s, bytes(file.handle)[:8]) == (
         0o100640, 0x31323334, bytes(range(0xB0, 0xB8)),
