@@ -10,6 +10,7 @@
 #include <linux/mm.h>
 #include <linux/pagemap.h>
 #include <linux/rmap.h>
+#include <linux/string.h>
 
 #include "persist.h"
 
@@ -63,6 +64,24 @@ static bool is_whole(struct folio *folio, pgoff_t index)
 					   PAGE_SIZE));
 }
 
+/*
+ * What is behind the end of a file in its last page is zero whenever a file system
+ * writes that, and programs that have it mapped may store there. As then the page is
+ * locked, so the end cannot move over it meanwhile.
+ */
+static void zero_behind_end(struct inode *inode, struct page *page,
+			    pgoff_t index)
+{
+	loff_t end = i_size_read(inode);
+	size_t at = offset_in_page(end);
+	u8 *bytes = page_address(page);
+
+	/* Stored only if it is needed: each line of it would go to NVRAM. */
+	if (end >> PAGE_SHIFT == index && memchr_inv(bytes + at, 0,
+						     PAGE_SIZE - at))
+		memset(bytes + at, 0, PAGE_SIZE - at);
+}
+
 /* A page that a round has brought to NVRAM, and what its entry is to say. */
 struct synced {
 	pgoff_t index;
@@ -108,6 +127,9 @@ static int write_back_page(struct rem_file *file, pgoff_t index, void *value,
 		return PTR_ERR(folio);
 	if (!is_whole(folio, index))
 		goto unlock;
+	/* What is pinned may change without a fault: by a device. */
+	if (folio_maybe_dma_pinned(folio))
+		goto unlock;
 	page = folio_file_page(folio, index);
 	xa_clear_mark(&file->pages, index, REM_CHANGED);
 	if (folio_mapped(folio) && folio_mkclean(folio))
@@ -117,6 +139,7 @@ static int write_back_page(struct rem_file *file, pgoff_t index, void *value,
 		xa_set_mark(&file->pages, index, REM_CHANGED);
 		goto unlock;
 	}
+	zero_behind_end(file->inode, page, index);
 	ret_synced->index = index;
 	ret_synced->entry = entry;
 	/* While its lines are in the caches, which the write-back may leave empty. */
@@ -135,6 +158,7 @@ static void acknowledge_page(struct rem_file *file, const struct synced *synced)
 	/* Unless it changes again. */
 	if (!xa_get_mark(&file->pages, synced->index, REM_CHANGED))
 		rem_entry_steady(synced->entry, synced->crc);
+	rem_entry_name(synced->entry, file->id);
 	xa_unlock(&file->pages);
 }
 

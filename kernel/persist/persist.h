@@ -93,6 +93,7 @@ void rem_registry_fence(void);
 void rem_registry_keep(struct page *page);
 void rem_registry_leave_in_caches(bool leave);
 int rem_entry_take(u64 id, pgoff_t index, struct page *page);
+void rem_entry_name(u32 entry, u64 id);
 void rem_entry_steady(u32 entry, u32 crc);
 void rem_entry_renew(u32 entry);
 void rem_entry_changing(u32 entry);

@@ -402,8 +402,8 @@ static bool can_stay(u64 phys)
  * @index: its index there
  * @page: is held until rem_entry_drop()
  *
- * The entry counts once it is written back, which this begins, and its content's
- * checksum is set.
+ * Nobody finds the entry before rem_entry_name(): until the page is in NVRAM, what is
+ * there is of who had that memory before.
  *
  * Return: number of the entry or a negative errno.
  */
@@ -425,8 +425,26 @@ int rem_entry_take(u64 id, pgoff_t index, struct page *page)
 	get_page(page);
 	pages[at] = page;
 	new.crc = rem_checksum(&new, offsetof(struct rem_registry_page, crc));
+	new.id = 0;
 	entries[at] = new;
 	return at;
+}
+
+/**
+ * rem_entry_name - the entry counts from now on
+ * @entry: its page is in NVRAM
+ * @id: of its file, as it was taken with
+ *
+ * Last of an entry's stores, which reach NVRAM in their order, as they are to one line.
+ */
+void rem_entry_name(u32 entry, u64 id)
+{
+	if (entries[entry].id)
+		return;
+	barrier();
+	WRITE_ONCE(entries[entry].id, id);
+	if (!READ_ONCE(in_caches))
+		write_back(&entries[entry], sizeof(entries[entry]));
 }
 
 static void set_content(u32 entry, u32 crc, u32 state)
@@ -486,6 +504,8 @@ void rem_entry_drop(u32 entry)
 
 	WRITE_ONCE(entries[entry].id, 0);
 	write_back(&entries[entry], sizeof(entries[entry]));
+	/* Before anybody else may have the page. */
+	rem_registry_fence();
 	spin_lock(&free_lock);
 	pages[entry] = NULL;
 	__clear_bit(entry, pages_taken);

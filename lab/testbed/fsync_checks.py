@@ -97,6 +97,20 @@ def mapped_stores_are_found(machine: Machine, path: str) -> None:
     expect(machine, path, f"e4096 a{BYTES - 4096}")
 
 
+def what_is_behind_the_end_is_no_damage(machine: Machine, path: str) -> None:
+    """A file system zeroes it in a file's last page whenever it writes that."""
+    stores = (
+        "put(b'c', 0, 5000); os.fsync(fd)\n"
+        "m = mmap.mmap(fd, 0); m[4096:4097] = b'd'\n"
+        "import ctypes; start = ctypes.addressof(ctypes.c_char.from_buffer(m))\n"
+        "ctypes.memset(start + 6000, 122, 9)\n"
+        "os.fsync(fd); os.sync()\n"
+    )
+    program(machine, PRELUDE + stores, path)
+    lose_and_replay(machine)
+    expect(machine, path, "c4096 d1 c903")
+
+
 def later_changes_do_no_harm(machine: Machine, path: str) -> None:
     """A page that changes after its fsync is not damaged; volatile caches may have the change."""
     program(machine, SYNCED + 'put(b"c", 0, 100)\n', path)
@@ -228,6 +242,46 @@ def closed_files_are_found(machine: Machine, path: str) -> None:
         expect(machine, path + "a", f"b{BYTES} c5000")
     finally:
         sh(machine, f"chattr -ia {path}[ia] && rem-replay", check=False)
+
+
+# A read from a disk that does not answer has pages of the file for its buffer: the device mapper's,
+# by its own interface (linux/dm-ioctl.h).
+PIN = """
+import fcntl, stat, struct, subprocess, threading
+CREATE, REMOVE, SUSPEND, LOAD = 3, 4, 6, 9
+control = os.open("/dev/mapper/control", os.O_RDWR)
+def dm(what, flags=0, table=b""):
+    head = struct.pack("=6Ii3IQ128s129s7x", 4, 0, 0, 312 + len(table), 312, bool(table), 0, flags,
+                       0, 0, 0, b"mute", b"")
+    data = bytearray(head + table)
+    fcntl.ioctl(control, 0xC138FD00 | what, data)
+    return struct.unpack_from("=Q", data, 40)[0]
+disk = open(path + ".disk", "wb"); disk.truncate(1 << 20); disk.flush(); os.fsync(disk.fileno())
+loop = subprocess.run(["losetup", "-f", "--show", path + ".disk"], check=True,
+                      capture_output=True, text=True).stdout.strip()
+device = dm(CREATE)
+where = f"{loop} 0".encode().ljust(32, b"\\0")
+dm(LOAD, 0, struct.pack("=QQiI16s", 0, 2048, 0, 0, b"linear") + where)
+dm(SUSPEND)  # which without the flag resumes
+os.mknod(path + ".mute", stat.S_IFBLK | 0o600, os.makedev(device >> 8, device & 255))
+direct = os.open(path + ".mute", os.O_RDONLY | os.O_DIRECT)
+dm(SUSPEND, 1 << 1 | 1 << 10 | 1 << 11)  # without flushing or freezing anything
+m = mmap.mmap(fd, count)
+reader = threading.Thread(target=os.preadv, args=(direct, [memoryview(m)[:8192]], 0))
+reader.start()
+while open(f"/proc/self/task/{reader.native_id}/stat").read().split()[2] != "D":
+    pass
+os.fsync(fd)
+dm(SUSPEND); reader.join(); os.close(direct)
+dm(REMOVE); subprocess.run(["losetup", "-d", loop], check=True)
+"""
+
+
+def pinned_pages_are_no_damage(machine: Machine, path: str) -> None:
+    """A device may write to them without a fault: the fsync is the file system's own."""
+    program(machine, SYNCED + PIN, path)
+    lose_and_replay(machine)
+    expect(machine, path, f"b{BYTES}")
 
 
 KEPT_LIMIT_S = 30.0
@@ -414,7 +468,9 @@ CHECKS: tuple[Check, ...] = (
     synced_pages_are_found,
     appended_pages_are_found,
     mapped_stores_are_found,
+    what_is_behind_the_end_is_no_damage,
     later_changes_do_no_harm,
+    pinned_pages_are_no_damage,
     new_names_are_found,
     truncated_file_stays_so,
     file_truncated_by_its_name_stays_so,
@@ -453,6 +509,8 @@ KERNEL_BUGS: dict[str, Check] = {
     "fsync-range-dropped": ranges_are_found,
     "fsync-caches-unsaid": cheaper_policy_says_what_is_lost,
     "fsync-closed-registered": closed_files_are_found,
+    "fsync-pinned-steady": pinned_pages_are_no_damage,
+    "fsync-tail-kept": what_is_behind_the_end_is_no_damage,
     "fsync-half-page": unread_blocks_are_kept,
     "fsync-kept-in-part": unsynced_parts_of_pages_are_written,
     "fsync-unwritten-unseen": new_names_are_found,
