@@ -6,6 +6,7 @@ from __future__ import annotations
 from statistics import mean
 from typing import Any
 
+from lab.bench.persist_ways import FULLER_MIB, FULLER_PROGRAM, PRODUCTS, PRODUCTS_SAVED
 from lab.experiment.run import Context, Report
 from lab.experiment.ways import CI_STEPS, FULL_STEPS, came_back, expect_results, measured
 
@@ -14,18 +15,31 @@ THEIRS = ("syspc", "acheckpc", "scheckpc")
 PARTS = {"work": "#0072B2", "persistence": "#E69F00", "save, back, again": "#D55E00"}
 
 
+# What the sweeps change, in the names of their figures.
+SAVED_OFTEN = "a function is a product"
+FULLER = f"{FULLER_MIB} MiB more in the program"
+
+
 def measure(it: Context) -> dict[str, Any]:
-    return measured(it, WAYS, CI_STEPS if it.is_ci else FULL_STEPS)
+    """Sweeps are the full tier's, which alone compares."""
+    if it.is_ci:
+        return {"ways": measured(it, WAYS, CI_STEPS), "products": {}}
+    products = measured(it, (PRODUCTS.name, PRODUCTS_SAVED.name), CI_STEPS)
+    return {
+        "ways": measured(it, (*WAYS, FULLER_PROGRAM.name), FULL_STEPS),
+        "products": {name: products[name] for name in (PRODUCTS.name, PRODUCTS_SAVED.name)},
+    }
 
 
 def _ns(raw: dict[str, Any], way: str, run: str) -> int:
     return int(raw[way][run]["cost"]["ns"])
 
 
-def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
+def judge(found: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
+    raw = found["ways"]
     expect_results(raw, report)
     ours_ns = _ns(raw, "ours", "cut")
-    for way in came_back(raw):
+    for way in came_back({way: raw[way] for way in WAYS}):
         whole_ns, cut = _ns(raw, way, "whole"), raw[way]["cut"]
         report.add(f"{way}_run_ns", whole_ns, "ns")
         report.add(f"{way}_over_ours", round(cut["cost"]["ns"] / ours_ns, 4), "")
@@ -38,22 +52,50 @@ def judge(raw: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
         report.add("acheckpc_over_syspc", round(ratio, 4), "")
     if set(THEIRS) <= set(came_back(raw)):
         _judge_scheckpc(raw, report)
+        if found["products"]:
+            _judge_sweeps(raw, found["products"], report)
 
 
 def _judge_scheckpc(raw: dict[str, Any], report: Report) -> None:
-    """The paper's other ratios of the same runs: of S-CheckPC, and means of its three systems."""
+    """The paper's other ratios of the same runs: of S-CheckPC, and the mean of all three."""
     cost = {way: raw[way]["cut"]["cost"] for way in ("ours", *THEIRS)}
     for other in ("acheckpc", "syspc"):
         ratio = cost["scheckpc"]["ns"] / cost[other]["ns"]
         report.add(f"scheckpc_over_{other}", round(ratio, 4), "")
     longer = mean(cost[way]["ns"] / cost["ours"]["ns"] for way in THEIRS)
     report.add("mean_over_ours", round(longer, 4), "")
-    power = {way: one["pj"] / one["ns"] for way, one in cost.items()}
-    more = mean(power[way] / power["ours"] for way in THEIRS)
-    report.add("mean_power_over_ours", round(more, 4), "")
 
 
-def draw(raw: dict[str, Any], paper: dict[str, Any], figure: Any) -> None:
+def _judge_sweeps(raw: dict[str, Any], products: dict[str, Any], report: Report) -> None:
+    """The same ratios of a program whose functions do little, and of one that has more memory."""
+    runs = {name: products[name].get("whole") for name in products}
+    digests = {name: run and run["digest"] for name, run in runs.items()}
+    equal = None not in digests.values() and len(set(digests.values())) == 1
+    report.expect("products of matrices that save themselves are those as written", equal)
+    ours_ns, syspc_ns = (_ns(raw, way, "cut") for way in ("ours", "syspc"))
+    syspc, scheckpc = syspc_ns / ours_ns, _ns(raw, "scheckpc", "cut") / ours_ns
+    swept: dict[str, float] = {}
+    if equal:
+        plain, saved = runs[PRODUCTS.name], runs[PRODUCTS_SAVED.name]
+        often = saved["cost"]["ns"] / plain["cost"]["ns"]
+        swept |= {
+            f"acheckpc_over_ours, {SAVED_OFTEN}": often,
+            f"acheckpc_over_syspc, {SAVED_OFTEN}": often / syspc,
+            f"scheckpc_over_acheckpc, {SAVED_OFTEN}": scheckpc / often,
+            f"mean_over_ours, {SAVED_OFTEN}": mean((syspc, often, scheckpc)),
+        }
+    if FULLER_PROGRAM.name in came_back(raw):
+        fuller = _ns(raw, FULLER_PROGRAM.name, "cut") / ours_ns
+        swept |= {
+            f"scheckpc_over_ours, {FULLER}": fuller,
+            f"scheckpc_over_syspc, {FULLER}": fuller / syspc,
+        }
+    for name, value in swept.items():
+        report.add(name, round(value, 4), "")
+
+
+def draw(found: dict[str, Any], paper: dict[str, Any], figure: Any) -> None:
+    raw = {way: found["ways"][way] for way in WAYS}
     axes = figure.subplots()
     ours_ns, plain_ns = _ns(raw, "ours", "cut"), _ns(raw, "ours", "plain")
     ways = came_back(raw)

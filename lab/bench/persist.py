@@ -338,18 +338,18 @@ def prepare(rig: Rig, way: Way) -> None:
 
 
 def measure(plan: Plan, way: Way, after_s: float) -> dict[str, Outcome]:
-    """Without a failure, and with one; `ours`, whose program is plain, once more without. One that
-    a sweep has only with a failure."""
+    """The way's runs; `ours`, whose program is plain, once more without a failure."""
     with rig_of(plan, way) as rig:
         found = {}
         if way.name == "ours":
             run_whole(rig, way, plan.steps // WARM_UP_PART)  # the first run finds nothing ready
             found["plain"] = run_whole(rig, way, plan.steps)
-        if way.name not in SWEPT:
+        if "whole" in way.runs:
             prepare(rig, way)
             found["whole"] = run_whole(rig, way, plan.steps)
-        prepare(rig, way)
-        found["cut"] = run_cut(rig, way, plan.steps, after_s)
+        if "cut" in way.runs:
+            prepare(rig, way)
+            found["cut"] = run_cut(rig, way, plan.steps, after_s)
         return found
 
 

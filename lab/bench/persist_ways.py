@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Literal
 
 from lab.machine.config import StopModeName
 
@@ -61,6 +62,9 @@ else
 fi"""
 
 
+Run = Literal["whole", "cut"]
+
+
 class Failure(Enum):
     """What a way does when power fails."""
 
@@ -83,6 +87,7 @@ class Way:
     again: str | None = None  # what runs then; None: the program, which recovers by itself
     log: str = "/run/persist.log"
     stop_mode: StopModeName | None = None
+    runs: tuple[Run, ...] = ("whole", "cut")  # without a failure, and with one
 
 
 def _kept(name: str, about: str, program: str, dax: bool = True) -> Way:
@@ -146,5 +151,33 @@ FULLER = replace(
     name="syspc-fuller",
     about=f"SysPC, with {FULLER_MIB} MiB more in memory",
     prepare=f"head -c {FULLER_MIB}M /dev/urandom >/dev/shm/more && {WAYS['syspc'].prepare}",
+    runs=("cut",),
 )
-SWEPT = {FULLER.name: FULLER}
+# The same of S-CheckPC, whose dumps have all of the program's memory.
+_HOLDS = f"{PLAIN} --hold_mib {FULLER_MIB}"
+FULLER_PROGRAM = replace(
+    WAYS["scheckpc"],
+    name="scheckpc-fuller",
+    about=f"S-CheckPC, of a program with {FULLER_MIB} MiB more",
+    program=_HOLDS,
+    again=RESTORE.replace(PLAIN, _HOLDS),
+    runs=("cut",),
+)
+# What A-CheckPC costs depends on how much a function does. Here it is a product of a row and a
+# column; programs take about a second of guest time in a short run.
+_PRODUCTS = "--rounds $((rounds / 2000))"
+PRODUCTS = replace(
+    WAYS["ours"],
+    name="matrix",
+    about="products of matrices, as written",
+    program=f"{BIN}/matrix {_PRODUCTS}",
+    runs=("whole",),
+)
+PRODUCTS_SAVED = replace(
+    WAYS["acheckpc"],
+    name="matrix-acheckpc",
+    about="A-CheckPC of products of matrices",
+    program=f"{BIN}/matrix-checkpoint {_PRODUCTS} --file {PLACE}/checkpoint",
+    runs=("whole",),
+)
+SWEPT = {way.name: way for way in (FULLER, FULLER_PROGRAM, PRODUCTS, PRODUCTS_SAVED)}
