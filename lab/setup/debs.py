@@ -37,7 +37,10 @@ from lab.setup.packages import Group
 from lab.setup.pm import Pm
 
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
-SOURCES = ("packages", "man", "heap/man", "heap/c", "keep", "vm", "pm", "remctl/dist", "format")
+SOURCES = (
+    "packages", "man", "heap/man", "heap/c", "keep", "vm", "pm", "remctl/dist", "format",
+    "replay/rem-replay.service",
+)  # fmt: skip
 # In the files of packages/debian.
 KERNEL_WORD, MAINTAINER_WORD = "@KERNEL@", "@MAINTAINER@"
 OF_KERNEL = "linux-image."  # the beginning of their names where the package's has the version
@@ -111,6 +114,11 @@ def _stage(site: Site, root: Path) -> str:
     _put(site[Loader()].with_suffix(".efi"), root / "remanence-loader/usr/lib/remanence")
     _put(tools / "off2f", of_tools / "usr/bin", 0o755)
     _put(tools / "rem-replay", of_tools / "usr/sbin", 0o755)
+    units = of_tools / "lib/systemd/system"
+    _put(repo / "replay" / "rem-replay.service", units)
+    # In force without a word of the administrator, who has asked for it by the kernel's.
+    (units / "sysinit.target.wants").mkdir()
+    (units / "sysinit.target.wants/rem-replay.service").symlink_to("../rem-replay.service")
     _put(tools / "remctl", of_tools / "usr/sbin", 0o755)
     hooks = repo / "remctl" / "dist"
     for folder in ("kernel/postinst.d", "initramfs/post-update.d"):

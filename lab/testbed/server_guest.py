@@ -102,9 +102,9 @@ class Server:
         return found
 
 
-def make_server_disk(file: Path, packages: tuple[str, ...], **sizes: int) -> None:
-    """Of the last commit's packages and more of Debian's; root has the laboratory's key. *sizes*:
-    those of a DiskPlan.
+def make_server_disk(file: Path, packages: tuple[str, ...], words: str = "", **sizes: int) -> None:
+    """Of the last commit's packages and more of Debian's; root has the laboratory's key. *words*:
+    more of the kernel's; *sizes*: those of a DiskPlan.
     """
     debs = Debs(commit_of_checkout())
     base = DebianRoot(VARIANT, (*BASE, *FOR_MODULES, *packages))
@@ -115,7 +115,7 @@ def make_server_disk(file: Path, packages: tuple[str, ...], **sizes: int) -> Non
         made[debs],
         ssh_key().with_suffix(".pub").read_text(encoding="utf-8"),
         network=NETWORK,
-        cmdline=QEMU_WORDS,
+        cmdline=f"{QEMU_WORDS} {words}".strip(),
         **sizes,  # type: ignore[arg-type]  # its fields of numbers
     )
     make_disk(plan, file)
