@@ -127,7 +127,7 @@ def server_disk(packages: tuple[str, ...] = (), **sizes: int) -> Iterator[Path]:
     state_dir().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="server-", dir=state_dir()) as folder:
         disk = Path(folder) / "server.img"
-        make_server_disk(disk, packages, **sizes)
+        make_server_disk(disk, packages, "", **sizes)
         yield disk
 
 
