@@ -24,13 +24,9 @@
 #include <linux/jiffies.h>
 #include <linux/memblock.h>
 #include <linux/mm.h>
-#include <linux/oom.h>
 #include <linux/pagewalk.h>
 #include <linux/pgtable.h>
-#include <linux/pid.h>
-#include <linux/pid_namespace.h>
 #include <linux/sched/mm.h>
-#include <linux/sched/task.h>
 #include <linux/shrinker.h>
 #include <linux/slab.h>
 #include <linux/userfaultfd_k.h>
@@ -38,7 +34,6 @@
 
 #include "mixed.h"
 
-#define HEAT_MAX 16
 #define HEAT_MIN 2 /* of a page that moves up: one use may be its last */
 #define LOOK_US_MIN 100u
 /* Frames that a scan keeps free, so that what has become hot finds one: 1/32. */
@@ -58,7 +53,7 @@ static struct heat *heats;
 static unsigned long heats_count;
 static u16 scan;
 static bool looks = true;
-static unsigned int counts[HEAT_MAX + 1];
+static unsigned int counts[REM_HEAT_MAX + 1];
 static unsigned int level = HEAT_MIN;
 
 /*
@@ -67,17 +62,17 @@ static unsigned int level = HEAT_MIN;
  * some scans until heat follows.
  */
 #define NARROW_MAX 5
-#define NARROW_SCANS (HEAT_MAX / 4)
+#define NARROW_SCANS (REM_HEAT_MAX / 4)
 static unsigned int narrow, narrow_scans;
 
 /*
- * What new pages need: frames that such have which are not older than HEAT_MAX scans, and
+ * What new pages need: frames that such have which are not older than REM_HEAT_MAX scans, and
  * those that have found no room since the last scan; the most of each of the last scans.
  * Programs that live for a moment come again, and pages that live longer would have all
  * frames when they do. So some are kept for new ones: choose_level().
  */
 static atomic_t new_count = ATOMIC_INIT(0), missed_count = ATOMIC_INIT(0);
-static unsigned int needed, needs[HEAT_MAX], reserve;
+static unsigned int needed, needs[REM_HEAT_MAX], reserve;
 
 /*
  * Pages that this scan has found hot and without a frame, and those of the last scan. So
@@ -142,7 +137,7 @@ void rem_heat_began(struct page *frame)
 
 	if (pfn >= heats_count)
 		return;
-	heats[pfn].used = GENMASK(HEAT_MAX - 1, HEAT_MAX - READ_ONCE(level));
+	heats[pfn].used = GENMASK(REM_HEAT_MAX - 1, REM_HEAT_MAX - READ_ONCE(level));
 	/* Not seen by this scan yet. */
 	heats[pfn].scan = READ_ONCE(scan) - 1;
 	heats[pfn].age = 1;
@@ -170,7 +165,7 @@ static void grow_older(unsigned long pfn)
 {
 	struct heat *heat = &heats[pfn];
 
-	if (heat->age && heat->scan != scan && ++heat->age > HEAT_MAX) {
+	if (heat->age && heat->scan != scan && ++heat->age > REM_HEAT_MAX) {
 		heat->age = 0;
 		atomic_dec(&new_count);
 	}
@@ -181,8 +176,8 @@ static unsigned int needed_in(unsigned int scans)
 {
 	unsigned int most = 0, i, j, so_many;
 
-	for (i = 0; i < HEAT_MAX; i++) {
-		for (j = 0, so_many = 0; j < HEAT_MAX; j++)
+	for (i = 0; i < REM_HEAT_MAX; i++) {
+		for (j = 0, so_many = 0; j < REM_HEAT_MAX; j++)
 			so_many += needs[j] >= needs[i];
 		if (so_many >= scans)
 			most = max(most, needs[i]);
@@ -202,7 +197,7 @@ static unsigned int heat_of(unsigned long pfn, bool young)
 		new_seen++;
 		new_used += young;
 	}
-	heat->used = scans < HEAT_MAX ? heat->used << scans : 0;
+	heat->used = scans < REM_HEAT_MAX ? heat->used << scans : 0;
 	heat->used |= young;
 	heat->scan = scan;
 	if (!heat->age)
@@ -557,106 +552,14 @@ static bool scan_mm(struct mm_struct *mm, struct rem_move *move,
 }
 
 /*
- * The time that a process had run when it was looked at last, scans since it has run, and
- * whether it had no frame then. If two have the same place, both are looked at.
- */
-struct seen {
-	int nr;
-	u16 idle;
-	bool without;
-	u64 runtime_ns;
-};
-
-#define SEEN_COUNT PID_MAX_DEFAULT
-static struct seen *seen;
-
-/* Scans after which one without frames is looked at: others may have had a page in common. */
-#define WITHOUT_SCANS 64
-
-static struct seen *seen_of(int nr)
-{
-	return &seen[nr % SEEN_COUNT];
-}
-
-/*
- * A process that has not run for so long that none of its pages can be hot: nothing is to
- * find in its page tables, but pages that make room for others.
- */
-static bool is_idle(struct task_struct *leader, int nr)
-{
-	struct seen *last = seen_of(nr);
-	u64 runtime_ns = leader->signal->sum_sched_runtime;
-	struct task_struct *thread;
-
-	for_each_thread(leader, thread)
-		runtime_ns += READ_ONCE(thread->se.sum_exec_runtime);
-	if (last->nr != nr || last->runtime_ns != runtime_ns)
-		*last = (struct seen){ .nr = nr, .runtime_ns = runtime_ns };
-	else if (last->idle <= HEAT_MAX && (!narrow || !looks))
-		last->idle++; /* once in a scan */
-	return last->idle > HEAT_MAX;
-}
-
-static bool may_have_frames(int nr)
-{
-	return !seen_of(nr)->without || !((scan + nr) % WITHOUT_SCANS);
-}
-
-/* Of one that was looked at whole. */
-static void note_frames(int nr, bool has_frames)
-{
-	struct seen *last = seen_of(nr);
-
-	if (last->nr == nr)
-		last->without = !has_frames && last->idle > HEAT_MAX;
-}
-
-/* Which processes that do not run are looked at, too. */
-enum idle_ones { NONE, WITH_FRAMES, ALL };
-
-static bool is_looked_at(struct task_struct *leader, int nr, enum idle_ones idle_ones)
-{
-	return !is_idle(leader, nr) || idle_ones == ALL ||
-	       (idle_ones == WITH_FRAMES && may_have_frames(nr));
-}
-
-/* The next process, in the order of their numbers. */
-static struct mm_struct *next_mm(int *nr, enum idle_ones idle_ones)
-{
-	struct task_struct *task;
-	struct mm_struct *mm = NULL;
-	struct pid *pid;
-
-	rcu_read_lock();
-	while (!mm) {
-		pid = find_ge_pid(*nr, &init_pid_ns);
-		if (!pid)
-			break;
-		*nr = pid_nr(pid) + 1;
-		task = pid_task(pid, PIDTYPE_TGID);
-		/* The first thread may have ended before the others. */
-		task = task ? find_lock_task_mm(task) : NULL;
-		if (!task)
-			continue;
-		if (!(task->flags & PF_KTHREAD) && is_looked_at(task, pid_nr(pid), idle_ones)) {
-			mm = task->mm;
-			mmget(mm);
-		}
-		task_unlock(task);
-	}
-	rcu_read_unlock();
-	return mm;
-}
-
-/*
  * A frame that new pages have needed in so many scans is as hot as a page that was used in
  * as many of these as new pages are.
  */
 static unsigned int needed_by_new(unsigned int heat)
 {
-	unsigned int scans = new_used ? DIV_ROUND_UP(heat * new_seen, new_used) : HEAT_MAX;
+	unsigned int scans = new_used ? DIV_ROUND_UP(heat * new_seen, new_used) : REM_HEAT_MAX;
 
-	return needed_in(min(scans, HEAT_MAX));
+	return needed_in(min(scans, REM_HEAT_MAX));
 }
 
 static void choose_narrow(void)
@@ -665,9 +568,9 @@ static void choose_narrow(void)
 
 	if (++narrow_scans < NARROW_SCANS)
 		return;
-	if (level > HEAT_MAX * 3 / 4 && narrow < NARROW_MAX)
+	if (level > REM_HEAT_MAX * 3 / 4 && narrow < NARROW_MAX)
 		narrow++;
-	else if (level <= HEAT_MAX / 4 && narrow)
+	else if (level <= REM_HEAT_MAX / 4 && narrow)
 		narrow--;
 	if (narrow != was)
 		narrow_scans = 0;
@@ -676,7 +579,7 @@ static void choose_narrow(void)
 /* The lowest heat of which all pages, and all that are hotter, have room. */
 static void choose_level(void)
 {
-	unsigned int room = rem_frames_count(), heat = HEAT_MAX + 1, hot = 0;
+	unsigned int room = rem_frames_count(), heat = REM_HEAT_MAX + 1, hot = 0;
 
 	if (rem_policy_marks()) {
 		WRITE_ONCE(level, HEAT_MIN);
@@ -685,34 +588,35 @@ static void choose_level(void)
 		return;
 	}
 	WRITE_ONCE(wanted, denied);
-	needs[scan % HEAT_MAX] = min(READ_ONCE(needed), room);
+	needs[scan % REM_HEAT_MAX] = min(READ_ONCE(needed), room);
 	atomic_set(&missed_count, 0);
 	WRITE_ONCE(needed, atomic_read(&new_count));
 	while (heat > HEAT_MIN &&
 	       hot + counts[heat - 1] + needed_by_new(heat - 1) <= room)
 		hot += counts[--heat];
 	/* If the hottest are too many, as many of them as have room. */
-	level = min(heat, HEAT_MAX);
+	level = min(heat, REM_HEAT_MAX);
 	WRITE_ONCE(reserve, needed_by_new(level));
 	choose_narrow();
 }
 
 /* All that idle ones have in DRAM is cold. */
-static enum idle_ones idle_ones_now(struct table *table, bool all)
+static enum rem_idle idle_ones_now(struct table *table, bool all)
 {
 	if (all)
-		return ALL;
-	return !table->clears && (rem_heat_is_pressed() || are_less(0)) ? WITH_FRAMES : NONE;
+		return REM_IDLE_ALL;
+	return !table->clears && (rem_heat_is_pressed() || are_less(0)) ? REM_IDLE_WITH_FRAMES :
+									  REM_IDLE_NONE;
 }
 
 static void scan_processes(struct table *table, struct rem_move *move, bool all)
 {
+	struct rem_process_turn turn = { .scan = scan, .is_first = !narrow || !looks };
 	struct mm_struct *mm;
-	int nr = 1;
 
-	while ((mm = next_mm(&nr, idle_ones_now(table, all)))) {
+	while ((mm = rem_process_next(&turn, idle_ones_now(table, all)))) {
 		if (scan_mm(mm, move, table))
-			note_frames(nr - 1, table->has_frames);
+			rem_process_note(&turn, table->has_frames);
 		mmput(mm);
 		cond_resched();
 	}
@@ -851,8 +755,7 @@ int __init rem_heat_open(void)
 {
 	heats_count = max(max_pfn, rem_frames_end());
 	heats = vzalloc(array_size(heats_count, sizeof(*heats)));
-	seen = vcalloc(SEEN_COUNT, sizeof(*seen));
-	if (!heats || !seen)
+	if (!heats)
 		return -ENOMEM;
 	shrinker = shrinker_alloc(0, "remanence-dram");
 	if (!shrinker)

@@ -117,8 +117,28 @@ void rem_move_up_one(struct vm_area_struct *vma, unsigned long addr);
 void rem_move_down_one(struct page *frame);
 void rem_frame_clean(struct page *frame, enum rem_dram_reason why);
 
+/* processes.c: which a scan looks at */
+enum rem_idle { REM_IDLE_NONE, REM_IDLE_WITH_FRAMES, REM_IDLE_ALL };
+
+/**
+ * struct rem_process_turn - through all processes
+ * @nr: of the last one
+ * @scan: number of the scan
+ * @is_first: the scan's first turn, which counts how long processes have not run
+ */
+struct rem_process_turn {
+	int nr;
+	u16 scan;
+	bool is_first;
+};
+
+int rem_process_open(void);
+struct mm_struct *rem_process_next(struct rem_process_turn *turn, enum rem_idle idle_ones);
+void rem_process_note(const struct rem_process_turn *turn, bool has_frames);
+
 /* heat.c: which pages are used most */
 #define REM_PRESSED_FOR (10 * HZ) /* since reclaim has looked for memory */
+#define REM_HEAT_MAX 16 /* scans that heat is made of */
 
 int rem_heat_open(void);
 void rem_heat_scan(struct rem_move *move, bool empty, unsigned int period_us);

@@ -249,7 +249,7 @@ static int __init begin(void)
 	room.dst = kcalloc(REM_MOVE_MAX, sizeof(*room.dst), GFP_KERNEL);
 	if (!room.src || !room.dst)
 		return -ENOMEM;
-	err = rem_heat_open() ?: rem_files_open() ?: rem_map_open() ?:
+	err = rem_heat_open() ?: rem_process_open() ?: rem_files_open() ?: rem_map_open() ?:
 	      rem_text_open() ?: rem_groups_open();
 	if (err)
 		return err;
