@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Runs in a guest: changes files in every way there is, and says what each fsync has promised.
+"""Runs in a guest: changes files in every way there is, and says what each sync has promised.
 
     witness.py run FOLDER SEED FILES       prints `ack FILE N`: after N steps all is synced; no end
     witness.py check FOLDER SEED ACKS.json   prints JSON: what of it is not there
@@ -30,7 +30,8 @@ PUNCH = 0x02 | 0x01  # FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE
 ZERO = 0x10  # FALLOC_FL_ZERO_RANGE
 KINDS = (
     ["write"] * 8 + ["append"] * 4 + ["twice"] * 2
-    + ["mapped"] * 2 + ["dsync", "shrink", "grow", "punch", "zero", "direct", "touch"]
+    + ["mapped"] * 2 + ["swept"] * 2
+    + ["behind", "dsync", "shrink", "grow", "punch", "zero", "direct", "touch"]
 )  # fmt: skip
 
 
@@ -62,7 +63,7 @@ def step_of(seed: str, file: int, number: int, size_bytes: int) -> Step:
         at, count = size_bytes, draw.randrange(1, 20000)
     if kind == "shrink":
         at, count = draw.randrange(2 * PAGE, size_bytes), 0
-    if kind in ("punch", "zero", "mapped", "write", "twice", "dsync"):
+    if kind in ("punch", "zero", "mapped", "write", "twice", "dsync", "swept", "behind"):
         at = min(at, size_bytes - 1)
         count = min(count, size_bytes - at)
     if kind == "direct":
@@ -84,11 +85,13 @@ def applied(content: bytes, step: Step) -> bytes:
 
 def do(fd: int, direct: int, step: Step, libc: ctypes.CDLL) -> None:
     kind, at = step.kind, step.at
-    if kind in ("write", "append", "twice", "dsync"):
+    if kind in ("write", "append", "twice", "dsync", "swept", "behind"):
         os.pwrite(fd, step.data(), at)
         if kind == "twice":
             os.fsync(fd)
             os.pwrite(fd, step.data(1), at)
+        if kind == "behind":
+            store_behind_the_end(fd)
     elif kind == "mapped":
         with mmap.mmap(fd, os.fstat(fd).st_size) as seen:
             seen[at : at + step.count_bytes] = step.data()
@@ -108,6 +111,15 @@ def do(fd: int, direct: int, step: Step, libc: ctypes.CDLL) -> None:
             raise OSError(ctypes.get_errno(), f"fallocate: {kind}")
 
 
+def store_behind_the_end(fd: int) -> None:
+    """In the file's last page, where a file has nothing: nobody finds it there later."""
+    size = os.fstat(fd).st_size
+    with mmap.mmap(fd, size) as seen:
+        first = ctypes.c_char.from_buffer(seen)
+        ctypes.memset(ctypes.addressof(first) + size, ord("z"), -size % PAGE)
+        del first
+
+
 def run(folder: Path, seed: str, file: int, say: Callable[[str], None]) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     path = folder / str(file)
@@ -122,7 +134,10 @@ def run(folder: Path, seed: str, file: int, say: Callable[[str], None]) -> None:
             do(synced, direct, step, libc)
         else:
             do(fd, direct, step, libc)
-            if step.kind != "mapped":
+            if step.kind == "swept":
+                if libc.syncfs(fd):
+                    raise OSError(ctypes.get_errno(), "syncfs")
+            elif step.kind != "mapped":
                 (os.fdatasync if step.data_only else os.fsync)(fd)
         number += 1
         say(f"ack {file} {number}")
