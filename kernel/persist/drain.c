@@ -38,6 +38,7 @@ static unsigned long kept;
 /* Registered pages are referenced, so reclaim cannot take them. */
 static bool memory_is_short;
 
+/* Not while a machine goes to sleep: disks that are suspended answer nothing. */
 static void drain_work(struct work_struct *work);
 static DECLARE_DELAYED_WORK(work, drain_work);
 
@@ -246,7 +247,7 @@ static void drain_work(struct work_struct *unused)
 	}
 	keep_changes();
 	let_go(rem_registry_files_fill() ? 0 : IDLE);
-	queue_delayed_work(system_long_wq, &work, HZ);
+	queue_delayed_work(system_freezable_wq, &work, HZ);
 }
 
 static unsigned long count_pages(struct shrinker *shrinker,
@@ -266,7 +267,7 @@ static unsigned long scan_pages(struct shrinker *shrinker,
 /** rem_drain_kick - the registry fills. Context: any. */
 void rem_drain_kick(void)
 {
-	mod_delayed_work(system_long_wq, &work, 0);
+	mod_delayed_work(system_freezable_wq, &work, 0);
 }
 
 /** rem_drain_start - begin to drain in the background. Context: process, once. */
@@ -281,7 +282,7 @@ void rem_drain_start(void)
 	}
 	since = jiffies;
 	kept = jiffies;
-	queue_delayed_work(system_long_wq, &work, HZ);
+	queue_delayed_work(system_freezable_wq, &work, HZ);
 }
 
 /**

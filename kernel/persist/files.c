@@ -328,8 +328,19 @@ void __rem_persist_unlinked(struct inode *inode)
  */
 void __rem_persist_replaces(struct inode *inode)
 {
-	if (test_bit(AS_REM_PERSIST, &inode->i_mapping->flags))
-		filemap_write_and_wait(inode->i_mapping);
+	struct rem_file *file = rem_file_lock(inode);
+	unsigned long index;
+	void *value;
+
+	if (!file)
+		return;
+	filemap_write_and_wait(inode->i_mapping);
+	/* So that a replay does not write them as they were before. */
+	xa_for_each_marked(&file->pages, index, value, REM_CHANGED)
+		if (xa_to_value(value))
+			rem_registry_keep(rem_entry_page(xa_to_value(value) - 1));
+	rem_registry_fence();
+	rem_file_unlock(file);
 }
 
 /**

@@ -111,6 +111,7 @@ void rem_redo_format(void);
 enum rem_redo_state rem_redo_look(unsigned int n, struct rem_redo_seen *ret_ring,
 				  char *ret_identity);
 bool rem_redo_waits(void);
+bool rem_redo_is_used(void);
 const void *rem_redo_slot(const struct rem_redo_seen *ring, u64 position,
 			  struct rem_redo_slot *ret_slot);
 void rem_redo_forget(unsigned int n);

@@ -153,6 +153,19 @@ void rem_redo_forget(unsigned int n)
 	mutex_unlock(&rings_lock);
 }
 
+/** rem_redo_is_used - Return: whether a log of this kernel has a ring */
+bool rem_redo_is_used(void)
+{
+	bool used = false;
+	unsigned int n;
+
+	mutex_lock(&rings_lock);
+	for (n = 0; n < REM_REDO_DISKS; n++)
+		used |= rings[n].used;
+	mutex_unlock(&rings_lock);
+	return used;
+}
+
 /* Returns the number of a free entry; what is taken is in @taken. With rings_lock held. */
 static int find_entry(struct rem_redo_extent *taken)
 {

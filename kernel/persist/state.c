@@ -25,6 +25,7 @@
 #include <linux/printk.h>
 #include <linux/reboot.h>
 #include <linux/rwsem.h>
+#include <linux/suspend.h>
 #include <linux/sysfs.h>
 
 #include "../machine.h"
@@ -48,7 +49,7 @@ MODULE_PARM_DESC(persist, "Bytes at the end of NVRAM for pages whose fsync ends 
 
 static enum state state;
 static const char *off_because = "remanence.persist= was not given";
-static bool opened, ending;
+static bool opened, ending, hibernating;
 /* What an administrator wants: DISK, MEMORY or CACHES. */
 static enum state asked_for = MEMORY;
 /* Held for reading while an fsync ends in memory. */
@@ -111,7 +112,7 @@ static enum state wanted(void)
 {
 	if (!opened || !rem_registry_pages())
 		return rem_registry_found() ? FOUND : OFF;
-	if (ending || asked_for == DISK)
+	if (ending || hibernating || asked_for == DISK)
 		return DISK;
 	return rem_promise() ? asked_for : WAITING;
 }
@@ -157,6 +158,37 @@ static int ends(struct notifier_block *nb, unsigned long event, void *data)
 }
 
 static struct notifier_block reboot_nb = { .notifier_call = ends };
+
+/*
+ * An image has the kernel's side of the registry, and the boot that enters it begins
+ * with the loader, which takes what is registered for an earlier kernel's. So nothing is,
+ * in an image. A log's ring cannot be left as easily: it would be that boot's.
+ */
+static int hibernates(struct notifier_block *nb, unsigned long event,
+		      void *data)
+{
+	bool begins = event == PM_HIBERNATION_PREPARE;
+	int err = 0;
+
+	if (!begins && event != PM_POST_HIBERNATION)
+		return NOTIFY_DONE;
+	if (begins && rem_redo_is_used()) {
+		pr_warn("remanence: no hibernation while a disk has a log in NVRAM: remove its device first\n");
+		return notifier_from_errno(-EBUSY);
+	}
+	mutex_lock(&change_lock);
+	hibernating = begins;
+	update();
+	if (begins && rem_registry_used()) {
+		hibernating = false;
+		update();
+		err = -EIO;
+	}
+	mutex_unlock(&change_lock);
+	return notifier_from_errno(err);
+}
+
+static struct notifier_block sleep_nb = { .notifier_call = hibernates };
 
 static void begin(void)
 {
@@ -348,7 +380,8 @@ static int __init rem_persist_init(void)
 		return 0;
 	err = sysfs_create_group(kobj, &bytes_group) ?:
 	      rem_promise_watch(&promise_nb) ?:
-	      register_reboot_notifier(&reboot_nb);
+	      register_reboot_notifier(&reboot_nb) ?:
+	      register_pm_notifier(&sleep_nb);
 	mutex_lock(&change_lock);
 	update();
 	mutex_unlock(&change_lock);

@@ -208,6 +208,21 @@ def what_all_have_synced_stays(machine: Machine, path: str) -> None:
     expect(machine, path, f"d100 c8900 b{BYTES - 9000}", "undone")
 
 
+def renamed_file_stays_whole(machine: Machine, path: str) -> None:
+    """Who gets the name of another file is on the disk before, though nobody has asked: a replay
+    keeps that."""
+    rename = (
+        'other = os.open(path + "-other", os.O_RDWR | os.O_CREAT)\n'
+        'os.write(other, b"o"); os.fsync(other)\n'
+        'put(b"c"); os.rename(path, path + "-other")\n'
+        # It commits the journal, and syncs no data of the first one.
+        'last = os.open(path + "-last", os.O_RDWR | os.O_CREAT); os.fsync(last)\n'
+    )
+    program(machine, SYNCED + rename, path)
+    lose_and_replay(machine)
+    expect(machine, f"{path}-other", f"c{BYTES}", "undone")
+
+
 def cheaper_policy_is_left_whole(machine: Machine, path: str) -> None:
     """What was acknowledged while caches could have it is in NVRAM once the policy is left."""
     sh(machine, f"echo caches >{guest.SYSFS}/state")
@@ -480,6 +495,7 @@ CHECKS: tuple[Check, ...] = (
     idle_files_lose_nothing,
     ranges_are_found,
     what_all_have_synced_stays,
+    renamed_file_stays_whole,
     cheaper_policy_says_what_is_lost,
     unsynced_changes_are_found,
     closed_files_are_found,
@@ -524,6 +540,7 @@ CACHE_BUGS: dict[str, Check] = {
     "fsync-no-flush": synced_pages_are_found,
     "fsync-entry-in-cache": synced_pages_are_found,
     "fsync-sync-unheard": what_all_have_synced_stays,
+    "fsync-replaces-stale": renamed_file_stays_whole,
     "fsync-caches-stay": cheaper_policy_is_left_whole,
 }
 

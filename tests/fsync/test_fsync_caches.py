@@ -23,6 +23,7 @@ from lab.testbed.fsync_checks import (
     cheaper_policy_says_what_is_lost,
     later_changes_do_no_harm,
     mapped_stores_are_found,
+    renamed_file_stays_whole,
     synced_pages_are_found,
     what_all_have_synced_stays,
 )
@@ -40,6 +41,7 @@ CHECKS = (
     mapped_stores_are_found,
     later_changes_do_no_harm,
     what_all_have_synced_stays,
+    renamed_file_stays_whole,
     cheaper_policy_is_left_whole,
     cheaper_policy_says_what_is_lost,
 )
