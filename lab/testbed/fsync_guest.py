@@ -201,11 +201,12 @@ class Acks:
 
 
 class Witness(Acks):
-    """Changes files in every way there is."""
+    """Changes files in every way there is. One that *sweeps* also syncs all files at once."""
 
-    def __init__(self, machine: Machine, folder: str, files: int, seed: str) -> None:
+    def __init__(self, machine: Machine, folder: str, files: int, seed: str, sweeps: bool) -> None:
         self.folder, self.seed = folder, seed
-        super().__init__(machine, f"python3 {WITNESS} run {folder} {seed} {files}")
+        what = "sweep" if sweeps else "run"
+        super().__init__(machine, f"python3 {WITNESS} {what} {folder} {seed} {files}")
 
     def check(self) -> list[str]:
         """What was acknowledged and is not there. The guest has booted since."""
@@ -221,9 +222,14 @@ class Witness(Acks):
 
 @contextmanager
 def witness(
-    machine: Machine, folder: str = "/root/witness", files: int = 4, seed: str = "1"
+    machine: Machine,
+    folder: str = "/root/witness",
+    files: int = 4,
+    seed: str = "1",
+    *,
+    sweeps: bool = False,
 ) -> Iterator[Witness]:
-    made = Witness(machine, folder, files, seed)
+    made = Witness(machine, folder, files, seed, sweeps)
     try:
         yield made
     finally:

@@ -2,6 +2,7 @@
 """Runs in a guest: changes files in every way there is, and says what each sync has promised.
 
     witness.py run FOLDER SEED FILES       prints `ack FILE N`: after N steps all is synced; no end
+    witness.py sweep FOLDER SEED FILES     the same; some by syncfs(2), which is of all files
     witness.py check FOLDER SEED ACKS.json   prints JSON: what of it is not there
 
 A file's steps follow from the seed. One step changes it and then syncs it, so after a crash a file
@@ -120,7 +121,7 @@ def store_behind_the_end(fd: int) -> None:
         del first
 
 
-def run(folder: Path, seed: str, file: int, say: Callable[[str], None]) -> None:
+def run(folder: Path, seed: str, file: int, sweeps: bool, say: Callable[[str], None]) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     path = folder / str(file)
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o640)
@@ -134,7 +135,7 @@ def run(folder: Path, seed: str, file: int, say: Callable[[str], None]) -> None:
             do(synced, direct, step, libc)
         else:
             do(fd, direct, step, libc)
-            if step.kind == "swept":
+            if step.kind == "swept" and sweeps:
                 if libc.syncfs(fd):
                     raise OSError(ctypes.get_errno(), "syncfs")
             elif step.kind != "mapped":
@@ -223,7 +224,8 @@ def main() -> None:
             print(line, flush=True)
 
     for file in range(int(last)):
-        threading.Thread(target=run, args=(Path(folder), seed, file, say)).start()
+        words = (Path(folder), seed, file, what == "sweep", say)
+        threading.Thread(target=run, args=words).start()
 
 
 if __name__ == "__main__":

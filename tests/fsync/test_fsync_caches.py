@@ -27,7 +27,7 @@ from lab.testbed.fsync_checks import (
     synced_pages_are_found,
     what_all_have_synced_stays,
 )
-from lab.testbed.fsync_guest import fsync_guest, lose_power, replay, state
+from lab.testbed.fsync_guest import fsync_guest, lose_power, replay, state, witness
 from lab.testbed.planted import NONE, plant
 from tests.support.claims import GO_LIMIT_S, machine_name, stop_for_caches
 from tests.support.proofs import must_be_found
@@ -35,6 +35,7 @@ from tests.support.proofs import must_be_found
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
 PROFILE = "wsp-c5528"
+STEPS = 400
 CHECKS = (
     synced_pages_are_found,
     appended_pages_are_found,
@@ -61,6 +62,15 @@ def machine() -> Iterator[Machine]:
 def test_what_was_acknowledged_is_on_media(machine: Machine, check: Check) -> None:
     assert state(machine) == "memory"
     check(machine, f"/root/{check.__name__}")
+
+
+def test_all_kinds_of_changes_and_syncs_are_on_media(machine: Machine) -> None:
+    with witness(machine, "/root/all-kinds", seed="caches", sweeps=True) as seen:
+        seen.wait(STEPS)
+        lose_power(machine)
+    report = replay(machine)
+    assert not report["damaged"] and not report["failed"], report
+    assert seen.check() == []
 
 
 @pytest.mark.parametrize("name", CACHE_BUGS)

@@ -132,7 +132,7 @@ def test_copy_that_stays_mapped_is_found(machine: Machine) -> None:
 def test_both_hold_over_a_stop_and_over_a_failure_without_one(machine: Machine) -> None:
     files = FilePages.start(machine, "both-files", FILE_PAGES)
     memory = WorkingSet.start(machine, "both-memory", 3 * FITS, FITS)
-    with witness(machine, "/root/both", seed="both") as seen:
+    with witness(machine, "/root/both", seed="both", sweeps=True) as seen:
         wait_count(machine, "file_used", 1)
         seen.wait(STEPS)
         cut_and_resume(machine)
