@@ -153,31 +153,32 @@ FULLER = replace(
     prepare=f"head -c {FULLER_MIB}M /dev/urandom >/dev/shm/more && {WAYS['syspc'].prepare}",
     runs=("cut",),
 )
-# The same of S-CheckPC, whose dumps have all of the program's memory.
-_HOLDS = f"{PLAIN} --hold_mib {FULLER_MIB}"
+# S-CheckPC of a program with more: a dump has all of its memory.
+HELD_MIB = 96
+_HOLDS = f"{PLAIN} --hold_mib {HELD_MIB}"
 FULLER_PROGRAM = replace(
     WAYS["scheckpc"],
     name="scheckpc-fuller",
-    about=f"S-CheckPC, of a program with {FULLER_MIB} MiB more",
+    about=f"S-CheckPC, of a program with {HELD_MIB} MiB more",
     program=_HOLDS,
     again=RESTORE.replace(PLAIN, _HOLDS),
     runs=("cut",),
 )
-# What A-CheckPC costs depends on how much a function does. Here it is a product of a row and a
-# column; programs take about a second of guest time in a short run.
-_PRODUCTS = "--rounds $((rounds / 2000))"
-PRODUCTS = replace(
+# What A-CheckPC costs depends on how much a function does. Those of a sort do little; programs take
+# about a tenth of a second of guest time in a short run, and of A-CheckPC many.
+_SORTS = "--rounds $((rounds / 16000))"
+SORTS = replace(
     WAYS["ours"],
-    name="matrix",
-    about="products of matrices, as written",
-    program=f"{BIN}/matrix {_PRODUCTS}",
+    name="sort",
+    about="sorts, as written",
+    program=f"{BIN}/sort {_SORTS}",
     runs=("whole",),
 )
-PRODUCTS_SAVED = replace(
+SORTS_SAVED = replace(
     WAYS["acheckpc"],
-    name="matrix-acheckpc",
-    about="A-CheckPC of products of matrices",
-    program=f"{BIN}/matrix-checkpoint {_PRODUCTS} --file {PLACE}/checkpoint",
+    name="sort-acheckpc",
+    about="A-CheckPC of sorts",
+    program=f"{BIN}/sort-checkpoint {_SORTS} --file {PLACE}/checkpoint",
     runs=("whole",),
 )
-SWEPT = {way.name: way for way in (FULLER, FULLER_PROGRAM, PRODUCTS, PRODUCTS_SAVED)}
+SWEPT = {way.name: way for way in (FULLER, FULLER_PROGRAM, SORTS, SORTS_SAVED)}
