@@ -6,7 +6,7 @@ from __future__ import annotations
 from statistics import mean
 from typing import Any
 
-from lab.bench.persist_ways import FULLER_PROGRAM, HELD_MIB, SORTS, SORTS_SAVED
+from lab.bench.persist_ways import FULLER_PROGRAM, HELD_MIB, SHORT, SHORT_SAVED
 from lab.experiment.run import Context, Report
 from lab.experiment.ways import CI_STEPS, FULL_STEPS, came_back, expect_results, measured
 
@@ -16,18 +16,18 @@ PARTS = {"work": "#0072B2", "persistence": "#E69F00", "save, back, again": "#D55
 
 
 # What the sweeps change, in the names of their figures.
-SAVED_OFTEN = "functions do little"
+SAVED_OFTEN = "a step reads four entries"
 FULLER = f"{HELD_MIB} MiB more in the program"
 
 
 def measure(it: Context) -> dict[str, Any]:
     """Sweeps are the full tier's, which alone compares."""
     if it.is_ci:
-        return {"ways": measured(it, WAYS, CI_STEPS), "sorts": {}}
-    sorts = measured(it, (SORTS.name, SORTS_SAVED.name), CI_STEPS)
+        return {"ways": measured(it, WAYS, CI_STEPS), "short": {}}
+    short = measured(it, (SHORT.name, SHORT_SAVED.name), CI_STEPS)
     return {
         "ways": measured(it, (*WAYS, FULLER_PROGRAM.name), FULL_STEPS),
-        "sorts": {name: sorts[name] for name in (SORTS.name, SORTS_SAVED.name)},
+        "short": {name: short[name] for name in (SHORT.name, SHORT_SAVED.name)},
     }
 
 
@@ -52,8 +52,8 @@ def judge(found: dict[str, Any], paper: dict[str, Any], report: Report) -> None:
         report.add("acheckpc_over_syspc", round(ratio, 4), "")
     if set(THEIRS) <= set(came_back(raw)):
         _judge_scheckpc(raw, report)
-        if found["sorts"]:
-            _judge_sweeps(raw, found["sorts"], report)
+        if found["short"]:
+            _judge_sweeps(raw, found["short"], report)
 
 
 def _judge_scheckpc(raw: dict[str, Any], report: Report) -> None:
@@ -66,17 +66,17 @@ def _judge_scheckpc(raw: dict[str, Any], report: Report) -> None:
     report.add("mean_over_ours", round(longer, 4), "")
 
 
-def _judge_sweeps(raw: dict[str, Any], sorts: dict[str, Any], report: Report) -> None:
+def _judge_sweeps(raw: dict[str, Any], short: dict[str, Any], report: Report) -> None:
     """The same ratios of a program whose functions do little, and of one that has more memory."""
-    runs = {name: sorts[name].get("whole") for name in sorts}
+    runs = {name: short[name].get("whole") for name in short}
     digests = {name: run and run["digest"] for name, run in runs.items()}
     equal = None not in digests.values() and len(set(digests.values())) == 1
-    report.expect("sorts that save themselves are those as written", equal)
+    report.expect("the table with short steps that saves itself is the one as written", equal)
     ours_ns, syspc_ns = (_ns(raw, way, "cut") for way in ("ours", "syspc"))
     syspc, scheckpc = syspc_ns / ours_ns, _ns(raw, "scheckpc", "cut") / ours_ns
     swept: dict[str, float] = {}
     if equal:
-        plain, saved = runs[SORTS.name], runs[SORTS_SAVED.name]
+        plain, saved = runs[SHORT.name], runs[SHORT_SAVED.name]
         often = saved["cost"]["ns"] / plain["cost"]["ns"]
         swept |= {
             f"acheckpc_over_ours, {SAVED_OFTEN}": often,

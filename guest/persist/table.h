@@ -13,7 +13,9 @@
 #include "work.h"
 
 #define TABLE_ENTRIES 32768 /* 2 MiB: a large page */
+#ifndef TABLE_READS
 #define TABLE_READS 16
+#endif
 #define TABLE_BATCH 16
 #define TABLE_WORDS 8
 

@@ -39,6 +39,7 @@ ROUNDS = {
     "sort": 60,
     "stencil": 6000,
     "table": 48_000,
+    "table_short": 96_000,
     "tree": 30,
 }
 KEEPERS = {

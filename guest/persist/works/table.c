@@ -2,7 +2,11 @@
 /* A table of 2 MiB, of which each step reads some entries and changes one. */
 #include "table.h"
 
-const char work_name[] = "table";
+#ifndef TABLE_NAME
+#define TABLE_NAME "table"
+#endif
+
+const char work_name[] = TABLE_NAME;
 /*
  * In one large page, as a mapping of persistent memory has it: with small ones
  * the walks of page tables, not a way to persist, would make the difference.
