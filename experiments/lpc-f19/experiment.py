@@ -24,11 +24,9 @@ def measure(it: Context) -> dict[str, Any]:
     """Sweeps are the full tier's, which alone compares."""
     if it.is_ci:
         return {"ways": measured(it, WAYS, CI_STEPS), "short": {}}
-    short = measured(it, (SHORT.name, SHORT_SAVED.name), CI_STEPS)
-    return {
-        "ways": measured(it, (*WAYS, FULLER_PROGRAM.name), FULL_STEPS),
-        "short": {name: short[name] for name in (SHORT.name, SHORT_SAVED.name)},
-    }
+    short = (SHORT.name, SHORT_SAVED.name)
+    found = measured(it, (*WAYS, FULLER_PROGRAM.name, *short), FULL_STEPS)
+    return {"short": {name: found.pop(name) for name in short}, "ways": found}
 
 
 def _ns(raw: dict[str, Any], way: str, run: str) -> int:
