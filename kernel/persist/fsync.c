@@ -155,10 +155,11 @@ static void acknowledge_page(struct rem_file *file, const struct synced *synced)
 {
 	rem_entry_renew(synced->entry);
 	xa_lock(&file->pages);
-	/* Unless it changes again. */
-	if (!xa_get_mark(&file->pages, synced->index, REM_CHANGED))
-		rem_entry_steady(synced->entry, synced->crc);
-	rem_entry_name(synced->entry, file->id);
+	/* Steady unless it changes again. */
+	rem_entry_acknowledge(synced->entry, file->id,
+			      !xa_get_mark(&file->pages, synced->index,
+					   REM_CHANGED),
+			      synced->crc);
 	xa_unlock(&file->pages);
 }
 

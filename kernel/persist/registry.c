@@ -402,7 +402,7 @@ static bool can_stay(u64 phys)
  * @index: its index there
  * @page: is held until rem_entry_drop()
  *
- * Nobody finds the entry before rem_entry_name(): until the page is in NVRAM, what is
+ * Nobody finds the entry before rem_entry_acknowledge(): until the page is in NVRAM, what is
  * there is of who had that memory before.
  *
  * Return: number of the entry or a negative errno.
@@ -430,21 +430,16 @@ int rem_entry_take(u64 id, pgoff_t index, struct page *page)
 	return at;
 }
 
-/**
- * rem_entry_name - the entry counts from now on
- * @entry: its page is in NVRAM
- * @id: of its file, as it was taken with
- *
- * Last of an entry's stores, which reach NVRAM in their order, as they are to one line.
- */
-void rem_entry_name(u32 entry, u64 id)
+/* What the cheaper policy may leave in caches. */
+static void keep(const void *at, size_t bytes)
 {
-	if (entries[entry].id)
-		return;
-	barrier();
-	WRITE_ONCE(entries[entry].id, id);
 	if (!READ_ONCE(in_caches))
-		write_back(&entries[entry], sizeof(entries[entry]));
+		write_back(at, bytes);
+}
+
+static void keep_entry(u32 entry)
+{
+	keep(&entries[entry], sizeof(entries[entry]));
 }
 
 static void set_content(u32 entry, u32 crc, u32 state)
@@ -452,8 +447,6 @@ static void set_content(u32 entry, u32 crc, u32 state)
 	u64 word = (u64)state << 32 | crc;
 
 	WRITE_ONCE(*(u64 *)&entries[entry].content_crc, word);
-	if (!READ_ONCE(in_caches))
-		write_back(&entries[entry], sizeof(entries[entry]));
 }
 
 /**
@@ -462,14 +455,26 @@ static void set_content(u32 entry, u32 crc, u32 state)
  */
 void rem_registry_keep(struct page *page)
 {
-	if (!READ_ONCE(in_caches))
-		write_back(page_address(page), PAGE_SIZE);
+	keep(page_address(page), PAGE_SIZE);
 }
 
-/** rem_entry_steady - the page's content is acknowledged by its checksum */
-void rem_entry_steady(u32 entry, u32 crc)
+/**
+ * rem_entry_acknowledge - the entry counts from now on
+ * @entry: its page is in NVRAM
+ * @id: of its file, as it was taken with
+ * @steady: the page has not changed since
+ * @crc: of its content
+ *
+ * The file comes last of an entry's stores, which reach NVRAM in their order, as they are
+ * to one line.
+ */
+void rem_entry_acknowledge(u32 entry, u64 id, bool steady, u32 crc)
 {
-	set_content(entry, crc, REM_PAGE_STEADY);
+	if (steady)
+		set_content(entry, crc, REM_PAGE_STEADY);
+	barrier();
+	WRITE_ONCE(entries[entry].id, id);
+	keep_entry(entry);
 }
 
 /** rem_entry_renew - a drain that has begun does not bring this content to the disk */
@@ -493,6 +498,7 @@ void rem_entry_changing(u32 entry)
 	if (word >> 32 == REM_PAGE_CHANGING)
 		return;
 	set_content(entry, (u32)word, REM_PAGE_CHANGING);
+	keep_entry(entry);
 	if (!READ_ONCE(in_caches))
 		rem_registry_fence();
 }
@@ -545,9 +551,10 @@ static void write_back_pages(bool all)
 		put_page(page);
 	}
 	rem_registry_fence();
-	/* Data first, as ever. */
-	if (all)
-		write_back(base, tables_bytes(nr_files, nr_pages));
+	if (!all)
+		return;
+	/* After the data, as ever. */
+	write_back(base, tables_bytes(nr_files, nr_pages));
 	rem_registry_fence();
 }
 
@@ -632,8 +639,10 @@ void rem_record_write(u32 slot, struct rem_registry_file *record, bool first)
 				   offsetof(struct rem_registry_file, crc));
 	copy += record->sequence % REM_REGISTRY_COPIES;
 	*copy = *record;
-	if (first || !READ_ONCE(in_caches))
+	if (first)
 		write_back(copy, sizeof(*copy));
+	else
+		keep(copy, sizeof(*copy));
 }
 
 /** rem_record_drop - the file has no registered pages any more */
