@@ -5,15 +5,16 @@ A run is recorded and cut as any other; images that do not resume boot cold, rem
 the registry has kept, and each fsync that had ended by then must be found.
 
 Planted bugs of kernel and loader are found by the checks that they name (testbed/fsync_checks.py),
-on a machine that keeps its CPU caches. Two bugs leave something in these caches: with them a run
-with volatile caches is recorded, and its images boot.
+on a machine that keeps its CPU caches. Some leave something in these caches. With those of them
+that break what the recorded workload does a run with volatile caches is recorded, and its images
+boot; the others are found by their checks on a machine whose caches are volatile.
 """
 
 from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,12 +35,16 @@ from lab.testbed.fsync_checks import (
     CACHE_BUGS,
     KERNEL_BUGS,
     LOADER_BUGS,
+    Check,
+    check_on_media,
     check_with_bug,
     synced_pages_are_found,
 )
-from lab.testbed.fsync_guest import fsync_guest
+from lab.testbed.fsync_guest import caches_guest, fsync_guest
 from lab.verdict import Broken, BrokenError, broken_of
 
+# The workload syncs pages, and no more.
+IN_IMAGES = tuple(name for name, check in CACHE_BUGS.items() if check is synced_pages_are_found)
 NAMES = (*KERNEL_BUGS, *LOADER_BUGS, *CACHE_BUGS)
 IMAGES, BOOTS = 200, 12  # of a run with a bug
 LOST = "promises some are broken"  # in what lab/campaign/workload.py says
@@ -62,39 +67,49 @@ def run_mutants(engine: Path, folder: Path, names: list[str], seed: int) -> list
         for series in (kernel_mutants(repo_dir()), loader_mutants(repo_dir()))
         for patch in series.mutants
     }
-    in_caches = [name for name in names if name in CACHE_BUGS]
+    in_images = [name for name in names if name in IN_IMAGES]
+    in_caches = [name for name in names if name in CACHE_BUGS and name not in IN_IMAGES]
     by_checks = [name for name in names if name not in CACHE_BUGS]
     found: list[Found] = []
     if by_checks:
         kernel, loader = need(Kernel("mutants")).bz_image, need(Loader(mutants=True))
         name = f"campaign-fsync-{seed}"
         with fsync_guest(name, kernel=kernel, loader=loader) as machine:
-            found += _by_checks(machine, by_checks, verdicts)
+            checks = dict.fromkeys((*KERNEL_BUGS.values(), synced_pages_are_found))
+            found += _by_checks(machine, by_checks, verdicts, checks, check_with_bug)
     if in_caches:
-        found += _by_images(engine, folder, in_caches, seed, verdicts)
+        with caches_guest(f"campaign-caches-{seed}", need(Kernel("mutants")).bz_image) as machine:
+            checks = dict.fromkeys(CACHE_BUGS[name] for name in in_caches)
+            found += _by_checks(machine, in_caches, verdicts, checks, check_on_media)
+    if in_images:
+        found += _by_images(engine, folder, in_images, seed, verdicts)
     for one in found:
         info(f"campaign: mutant {one.name}: {one}")
     return found
 
 
 def _by_checks(
-    machine: Machine, names: list[str], verdicts: dict[str, frozenset[str]]
+    machine: Machine,
+    names: list[str],
+    verdicts: dict[str, frozenset[str]],
+    controls: Iterable[Check],
+    with_bug: Callable[[Machine, str], None],
 ) -> list[Found]:
     try:
-        for check in dict.fromkeys((*KERNEL_BUGS.values(), synced_pages_are_found)):
+        for check in controls:
             check(machine, f"/root/control-{check.__name__}")
     except RemError as error:
         info(f"campaign: without a planted bug: {error.message}")
         return [Found(name, frozenset(), ()) for name in names]
-    return [Found(name, verdicts[name], _with_bug(machine, name)) for name in names]
-
-
-def _with_bug(machine: Machine, name: str) -> tuple[Broken, ...]:
-    try:
-        check_with_bug(machine, name)
-    except RemError as error:
-        return (broken_of(error),)
-    return ()
+    found = []
+    for name in names:
+        try:
+            with_bug(machine, name)
+            broken: tuple[Broken, ...] = ()
+        except RemError as error:
+            broken = (broken_of(error),)
+        found.append(Found(name, verdicts[name], broken))
+    return found
 
 
 def _by_images(

@@ -563,6 +563,21 @@ def check_with_bug(machine: Machine, name: str) -> None:
         start_again(machine)
 
 
+def check_on_media(machine: Machine, name: str) -> None:
+    """The check of one of CACHE_BUGS with that bug; afterwards nothing is planted.
+
+    The machine is one of fsync_guest.caches_guest(), with the kernel with planted bugs.
+    """
+    plant(machine, name)
+    try:
+        CACHE_BUGS[name](machine, f"/root/{name}")
+    finally:
+        if guest.state(machine) != "memory":
+            guest.lose_power(machine)
+            guest.replay(machine, "--discard", check=False)
+        plant(machine, NONE)
+
+
 def start_again(machine: Machine) -> None:
     """Nothing planted, and in force."""
     if guest.state(machine) == "memory":

@@ -21,11 +21,13 @@ from lab.paths import repo_dir
 from lab.run import end, spawn
 from lab.setup.products import need
 from lab.setup.replay import RemReplay
+from lab.testbed import cycle
 from lab.testbed.machines import make_config
 from lab.testbed.pm_guest import sh
 from lab.testbed.waiting import wait_until
 
 SYSFS = "/sys/kernel/remanence/persist"
+PROFILE = "wsp-c5528"  # of volatile caches
 REGISTRY_BYTES = 16 << 20
 REGISTRY = f"remanence.persist={REGISTRY_BYTES >> 20}M"
 # A busy host makes a Stop of an emulated machine long: its bound must not be missed for that.
@@ -60,6 +62,16 @@ def fsync_guest(name: str, words: str = "", **changes: Any) -> Iterator[Machine]
         machine.boot()
         wait_up(machine)
         install(machine)
+        yield machine
+
+
+@contextmanager
+def caches_guest(name: str, kernel: Path) -> Iterator[Machine]:
+    """The same with one CPU, whose caches are volatile: media has what was written back."""
+    with fsync_guest(name, kernel=kernel, cpus=1) as machine:
+        cycle.stop_for_caches(machine, PROFILE)
+        machine.resume()
+        machine.wait_resumed(cycle.GO_LIMIT_S)
         yield machine
 
 

@@ -21,20 +21,19 @@ from lab.testbed.fsync_checks import (
     appended_pages_are_found,
     cheaper_policy_is_left_whole,
     cheaper_policy_says_what_is_lost,
+    check_on_media,
     later_changes_do_no_harm,
     mapped_stores_are_found,
     renamed_file_stays_whole,
     synced_pages_are_found,
     what_all_have_synced_stays,
 )
-from lab.testbed.fsync_guest import fsync_guest, lose_power, replay, state, witness
-from lab.testbed.planted import NONE, plant
-from tests.support.claims import GO_LIMIT_S, machine_name, stop_for_caches
+from lab.testbed.fsync_guest import caches_guest, lose_power, replay, state, witness
+from tests.support.claims import machine_name
 from tests.support.proofs import must_be_found
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
-PROFILE = "wsp-c5528"
 STEPS = 400
 CHECKS = (
     synced_pages_are_found,
@@ -50,11 +49,7 @@ CHECKS = (
 
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
-    kernel = need(Kernel("mutants")).bz_image
-    with fsync_guest(machine_name("fsync-caches"), kernel=kernel, cpus=1) as made:
-        stop_for_caches(made, PROFILE)
-        made.resume()
-        made.wait_resumed(GO_LIMIT_S)
+    with caches_guest(machine_name("fsync-caches"), need(Kernel("mutants")).bz_image) as made:
         yield made
 
 
@@ -75,12 +70,5 @@ def test_all_kinds_of_changes_and_syncs_are_on_media(machine: Machine) -> None:
 
 @pytest.mark.parametrize("name", CACHE_BUGS)
 def test_planted_bug_is_found_on_media(machine: Machine, name: str) -> None:
-    plant(machine, name)
     with must_be_found(name):
-        try:
-            CACHE_BUGS[name](machine, f"/root/{name}")
-        finally:
-            if state(machine) != "memory":
-                lose_power(machine)
-                replay(machine, "--discard", check=False)
-            plant(machine, NONE)
+        check_on_media(machine, name)

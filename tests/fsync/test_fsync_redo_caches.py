@@ -13,9 +13,10 @@ import pytest
 
 from lab.machine import Machine
 from lab.testbed import redo_guest as redo
+from lab.testbed.cycle import stop_for_caches
 from lab.testbed.planted import plant
 from tests.fsync.test_fsync_redo_planted import begin, promises_are_kept
-from tests.support.claims import GO_LIMIT_S, machine_name, stop_for_caches
+from tests.support.claims import GO_LIMIT_S, machine_name
 from tests.support.proofs import must_be_found
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]

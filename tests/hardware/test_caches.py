@@ -31,10 +31,11 @@ from lab.machine import Machine, MachineState
 from lab.machine.caches import DEFAULT_PROFILE, is_lost
 from lab.machine.cut_plan import UNANNOUNCED, CutPlan
 from lab.machine.supply import CutRecord
+from lab.testbed.cycle import stop_for_caches
 from lab.testbed.flushed import check_only_dead_stacks_differ
 from lab.testbed.planted import plant
 from lab.verdict import BrokenError, StuckError, after_go, verdict_of
-from tests.support.claims import GO_LIMIT_S, booted, stop_for_caches
+from tests.support.claims import GO_LIMIT_S, booted
 from tests.support.proofs import must_be_found
 from tests.support.trials import parts
 

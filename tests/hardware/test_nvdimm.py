@@ -21,11 +21,11 @@ from lab.machine import Machine
 from lab.machine.caches import DEFAULT_PROFILE, is_lost
 from lab.machine.cut_plan import UNANNOUNCED, CutPlan
 from lab.record.boot_note import BootNote
-from lab.testbed.cycle import cut_and_resume
+from lab.testbed.cycle import cut_and_resume, stop_for_caches
 from lab.testbed.machines import make_config
 from lab.testbed.no_stop import consoles
 from lab.verdict import BrokenError, StuckError
-from tests.support.claims import BOOT_LIMIT_S, GO_LIMIT_S, machine_name, stop_for_caches, warnings
+from tests.support.claims import BOOT_LIMIT_S, GO_LIMIT_S, machine_name, warnings
 from tests.support.proofs import must_be_found
 from tests.support.trials import parts
 from tests.support.wire import power_never_goes

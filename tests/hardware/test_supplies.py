@@ -27,13 +27,13 @@ from lab.machine.caches import DEFAULT_PROFILE
 from lab.machine.cut_plan import CutPlan
 from lab.power.discharge import read_samples
 from lab.power.model import PowerModel
-from lab.testbed.cycle import cut_and_resume
+from lab.testbed.cycle import cut_and_resume, stop_for_caches
 from lab.testbed.machines import make_config
 from lab.testbed.no_stop import consoles
 from lab.testbed.planted import plant
 from lab.testbed.workload import Size, Workload
 from lab.verdict import BrokenError
-from tests.support.claims import BOOT_LIMIT_S, GO_LIMIT_S, machine_name, stop_for_caches, warnings
+from tests.support.claims import BOOT_LIMIT_S, GO_LIMIT_S, machine_name, warnings
 from tests.support.proofs import must_be_found
 from tests.support.trials import parts
 

@@ -13,10 +13,11 @@ import pytest
 
 from lab.machine import Machine
 from lab.setup.products import Kernel, need
+from lab.testbed.cycle import stop_for_caches
 from lab.testbed.mixed_checks import CACHE_BYTES, FITS, cut_and_resume, goes_on
 from lab.testbed.mixed_guest import WorkingSet, mixed_guest, wait_count
 from lab.testbed.planted import plant
-from tests.support.claims import GO_LIMIT_S, machine_name, stop_for_caches
+from tests.support.claims import GO_LIMIT_S, machine_name
 from tests.support.proofs import must_be_found
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]

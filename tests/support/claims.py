@@ -19,11 +19,10 @@ from lab.isa import IsaName
 from lab.machine import Machine
 from lab.machine.config import StopModeName
 from lab.machine.console import kernel_warnings
-from lab.machine.cut_points import attach_cut_points
 from lab.machine.supply import GuestClock
 from lab.setup.kernel import mutants_of
 from lab.testbed import cycle
-from lab.testbed.machines import make_config, parts_of, with_caches
+from lab.testbed.machines import make_config, parts_of
 from lab.testbed.no_stop import consoles
 
 BOOT_LIMIT_S = 240.0
@@ -59,19 +58,10 @@ def booted(
         machine.boot()
         machine.wait_up(BOOT_LIMIT_S)
         if CACHES:
-            stop_for_caches(machine, CACHES)
+            cycle.stop_for_caches(machine, CACHES)
             machine.resume()
             machine.wait_resumed(GO_LIMIT_S)
         yield machine
-
-
-def stop_for_caches(machine: Machine, profile: str, hold_up_ns: int | None = None) -> None:
-    """Stop it; from its next resume on it has volatile caches. Booting with them takes minutes."""
-    machine.guest.close()
-    assert machine.cut().stopped
-    config = with_caches(machine.config, profile)
-    machine.config = replace(config, hold_up_ns=hold_up_ns or config.hold_up_ns)
-    attach_cut_points(machine)
 
 
 def cut_with(machine: Machine, clock: GuestClock, go_limit_s: float) -> None:
