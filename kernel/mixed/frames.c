@@ -32,15 +32,12 @@
 #include "../machine.h"
 #include "mixed.h"
 
-#define RANGES_MAX 8
+#define RANGES_MAX 16
 #define PROBES_ORDER 8
 #define PROBE_ROUNDS 5
 #define PROBES BIT(PROBES_ORDER) /* copies that are timed, each to a page of its own */
 
 struct rem_mixed_counts rem_mixed_counts;
-
-/* Of the memory below: firmware and the loader use it before a kernel runs. */
-#define LOW_BYTES SZ_16M
 
 static struct dev_pagemap *maps[RANGES_MAX];
 static unsigned int map_first[RANGES_MAX]; /* number of its first frame */
@@ -48,8 +45,17 @@ static unsigned int map_count;
 
 static struct rem_frame *frames;
 static unsigned int frame_count, used_count;
-static unsigned int first_free; /* + 1 */
 static DEFINE_RAW_SPINLOCK(lock);
+
+/* Frames of one kind of DRAM, the fastest first (levels.c): their numbers are in a row. */
+struct level {
+	unsigned int count;
+	unsigned int end; /* number behind its last one */
+	unsigned int free;
+	unsigned int first_free; /* + 1 */
+};
+
+static struct level levels[REM_LEVELS_MAX];
 
 static unsigned long *dirty;
 static atomic_t dirty_count = ATOMIC_INIT(0);
@@ -96,10 +102,39 @@ struct page *rem_frame_of(unsigned int number)
 			   (number - map_first[i]));
 }
 
+static struct level *level_of(unsigned int number)
+{
+	struct level *level = levels;
+
+	while (number >= level->end)
+		level++;
+	return level;
+}
+
 static void push_free(unsigned int number)
 {
-	frames[number].next = first_free;
-	first_free = number + 1;
+	struct level *level = level_of(number);
+
+	frames[number].next = level->first_free;
+	level->first_free = number + 1;
+	WRITE_ONCE(level->free, level->free + 1);
+}
+
+/* Return: a frame of a level, which is in use for @home from now on; NULL if none is free. */
+static struct page *pop_free(struct level *level, struct page *home,
+			     struct mem_cgroup *group)
+{
+	unsigned int number;
+
+	if (!level->first_free)
+		return NULL;
+	number = level->first_free - 1;
+	level->first_free = frames[number].next;
+	WRITE_ONCE(level->free, level->free - 1);
+	WRITE_ONCE(frames[number].home, home);
+	WRITE_ONCE(frames[number].group, group);
+	used_count++;
+	return rem_frame_of(number);
 }
 
 /* The last user of a frame is gone: so is what its home was kept for. Context: any. */
@@ -196,26 +231,80 @@ struct page *rem_frame_take(struct page *home, struct mm_struct *mm)
 {
 	struct mem_cgroup *group;
 	struct page *frame = NULL;
-	unsigned int number;
+	unsigned int level;
 	unsigned long flags;
 
 	if (!rem_group_charge(home, mm, &group))
 		return NULL;
 	raw_spin_lock_irqsave(&lock, flags);
-	if (first_free) {
-		number = first_free - 1;
-		first_free = frames[number].next;
-		WRITE_ONCE(frames[number].home, home);
-		WRITE_ONCE(frames[number].group, group);
-		used_count++;
-		frame = rem_frame_of(number);
-	}
+	for (level = 0; !frame && level < rem_levels_count(); level++)
+		frame = pop_free(&levels[level], home, group);
 	raw_spin_unlock_irqrestore(&lock, flags);
 	if (frame)
 		zone_device_page_init(frame);
 	else
 		rem_group_uncharge(group);
 	return frame;
+}
+
+/**
+ * rem_frame_take_beside - get a frame of another level for a page that has one
+ * @frame: which it has; locked, mapped nowhere. Only one of both keeps the home, by
+ *	rem_frame_leave().
+ * @level: of which it gets one
+ *
+ * From now on Go fills both from the home.
+ *
+ * Return: as rem_frame_take(); it counts for no control group.
+ */
+struct page *rem_frame_take_beside(struct page *frame, unsigned int level)
+{
+	unsigned long flags;
+	struct page *other;
+
+	raw_spin_lock_irqsave(&lock, flags);
+	other = pop_free(&levels[level], rem_frame_home(frame), NULL);
+	raw_spin_unlock_irqrestore(&lock, flags);
+	if (other)
+		zone_device_page_init(other);
+	return other;
+}
+
+/** rem_frame_hand_over - what a frame has counted for, another one does. Context: any. */
+void rem_frame_hand_over(struct page *from, struct page *to)
+{
+	struct rem_frame *old = &frames[rem_frame_number(from)];
+	struct rem_frame *new = &frames[rem_frame_number(to)];
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&lock, flags);
+	WRITE_ONCE(new->group, old->group);
+	WRITE_ONCE(old->group, NULL);
+	raw_spin_unlock_irqrestore(&lock, flags);
+}
+
+/** rem_level_frames - Return: how many frames a level has. */
+unsigned int rem_level_frames(unsigned int level)
+{
+	return levels[level].count;
+}
+
+/** rem_level_end - Return: the number behind the last frame of a level. */
+unsigned int rem_level_end(unsigned int level)
+{
+	return levels[level].end;
+}
+
+/** rem_level_free - Return: how many frames of a level are free. */
+unsigned int rem_level_free(unsigned int level)
+{
+	return READ_ONCE(levels[level].free);
+}
+
+/** rem_frame_is_used - Return: whether the frame of a number has a page. */
+bool rem_frame_is_used(unsigned int number)
+{
+	return READ_ONCE(frames[number].home);
 }
 
 /**
@@ -493,16 +582,12 @@ static bool __init has_page(u64 start, u64 bytes)
 				 IORES_DESC_NONE) != REGION_DISJOINT;
 }
 
-static int __init take_range(u64 start, u64 end)
+static int __init take_range(unsigned int level, u64 start, u64 end)
 {
 	struct dev_pagemap *map;
 	void *addr;
 
-	start = ALIGN(max_t(u64, start, LOW_BYTES), SUBSECTION_SIZE);
-	/* Firmware may take so much more of it at one boot than at another. */
-	end = end > REM_DRAM_TOLERANCE_BYTES ? end - REM_DRAM_TOLERANCE_BYTES : 0;
-	end = ALIGN_DOWN(end, SUBSECTION_SIZE);
-	if (start >= end || map_count == RANGES_MAX)
+	if (map_count == RANGES_MAX)
 		return 0;
 	if (has_page(start, end - start))
 		return -EBUSY;
@@ -523,6 +608,7 @@ static int __init take_range(u64 start, u64 end)
 	map_first[map_count] = frame_count;
 	maps[map_count++] = map;
 	frame_count += PHYS_PFN(end - start);
+	levels[level].count += PHYS_PFN(end - start);
 	return 0;
 }
 
@@ -540,7 +626,9 @@ static void __init probe_copies(struct page *homes)
 	for (i = 0; i < PROBES; i++) {
 		void *home = page_address(homes + i);
 
-		copy_page(home, page_address(rem_frame_of(i % frame_count)));
+		/* The last ones are of the slowest level. */
+		copy_page(home, page_address(rem_frame_of(frame_count - 1 -
+							  i % frame_count)));
 		arch_wb_cache_pmem(home, PAGE_SIZE);
 	}
 	wmb(); /* for the write-backs */
@@ -606,14 +694,17 @@ static void __init choose_dirty_max(void)
  */
 int __init rem_frames_open(void)
 {
-	unsigned int index = 0, number;
-	u64 start, end;
-	int err = 0;
+	int err = rem_levels_open(take_range);
+	unsigned int level, number;
 
-	while (!err && memory_kinds_dram(&index, &start, &end))
-		err = take_range(start, end);
-	if (!frame_count)
+	if (!frame_count || err == -EINVAL) {
+		frame_count = 0;
 		return err ?: -ENODEV;
+	}
+	for (level = 0, number = 0; level < rem_levels_count(); level++) {
+		number += levels[level].count;
+		levels[level].end = number;
+	}
 	frames = vzalloc(array_size(frame_count, sizeof(*frames)));
 	dirty = vzalloc(BITS_TO_LONGS(frame_count) * sizeof(*dirty));
 	lent = vzalloc(BITS_TO_LONGS(frame_count) * sizeof(*lent));

@@ -55,6 +55,8 @@ static u16 scan;
 static bool looks = true;
 static unsigned int counts[REM_HEAT_MAX + 1];
 static unsigned int level = HEAT_MIN;
+/* The same of the levels of DRAM (levels.c), each with the faster ones. */
+static unsigned int heat_of_level[REM_LEVELS_MAX];
 
 /*
  * Uses are looked at for the period divided by two to this. A page at the level tells most
@@ -562,24 +564,36 @@ static unsigned int needed_by_new(unsigned int heat)
 	return needed_in(min(scans, REM_HEAT_MAX));
 }
 
+/* Pages of the fastest level have to differ. */
 static void choose_narrow(void)
 {
-	unsigned int was = narrow;
+	unsigned int was = narrow, heat = heat_of_level[0];
 
 	if (++narrow_scans < NARROW_SCANS)
 		return;
-	if (level > REM_HEAT_MAX * 3 / 4 && narrow < NARROW_MAX)
+	if (heat > REM_HEAT_MAX * 3 / 4 && narrow < NARROW_MAX)
 		narrow++;
-	else if (level <= REM_HEAT_MAX / 4 && narrow)
+	else if (heat <= REM_HEAT_MAX / 4 && narrow)
 		narrow--;
 	if (narrow != was)
 		narrow_scans = 0;
 }
 
 /* The lowest heat of which all pages, and all that are hotter, have room. */
+static unsigned int lowest_heat(unsigned int room)
+{
+	unsigned int heat = REM_HEAT_MAX + 1, hot = 0;
+
+	while (heat > HEAT_MIN &&
+	       hot + counts[heat - 1] + needed_by_new(heat - 1) <= room)
+		hot += counts[--heat];
+	/* If the hottest are too many, as many of them as have room. */
+	return min(heat, REM_HEAT_MAX);
+}
+
 static void choose_level(void)
 {
-	unsigned int room = rem_frames_count(), heat = REM_HEAT_MAX + 1, hot = 0;
+	unsigned int room = rem_frames_count(), i;
 
 	if (rem_policy_marks()) {
 		WRITE_ONCE(level, HEAT_MIN);
@@ -591,11 +605,9 @@ static void choose_level(void)
 	needs[scan % REM_HEAT_MAX] = min(READ_ONCE(needed), room);
 	atomic_set(&missed_count, 0);
 	WRITE_ONCE(needed, atomic_read(&new_count));
-	while (heat > HEAT_MIN &&
-	       hot + counts[heat - 1] + needed_by_new(heat - 1) <= room)
-		hot += counts[--heat];
-	/* If the hottest are too many, as many of them as have room. */
-	level = min(heat, REM_HEAT_MAX);
+	for (i = 0; i < rem_levels_count(); i++)
+		WRITE_ONCE(heat_of_level[i], lowest_heat(rem_level_end(i)));
+	WRITE_ONCE(level, heat_of_level[rem_levels_count() - 1]);
 	WRITE_ONCE(reserve, needed_by_new(level));
 	choose_narrow();
 }
@@ -667,6 +679,8 @@ void rem_heat_scan(struct rem_move *move, bool empty, unsigned int period_us)
 	rem_text_scan(empty || table->marks);
 	rem_files_scan(empty);
 	choose_level();
+	if (!empty && !table->marks)
+		rem_levels_sort();
 	WRITE_ONCE(looks, !narrow);
 	atomic64_add(table->scanned, &rem_mixed_counts.scanned);
 	atomic64_inc(&rem_mixed_counts.scans);
@@ -683,6 +697,29 @@ unsigned int rem_heat_reserve(void)
 unsigned int rem_heat_level(void)
 {
 	return READ_ONCE(level);
+}
+
+/** rem_heat_of_level - Return: the heat from which on pages come to a level of DRAM. */
+unsigned int rem_heat_of_level(unsigned int number)
+{
+	return READ_ONCE(heat_of_level[number]);
+}
+
+/** rem_heat_now - Return: the heat of a page, seen by the last scan or not. Context: a scan. */
+unsigned int rem_heat_now(unsigned long pfn)
+{
+	u16 scans;
+
+	if (pfn >= heats_count)
+		return 0;
+	scans = scan - heats[pfn].scan;
+	return scans < REM_HEAT_MAX ? hweight16((u16)(heats[pfn].used << scans)) : 0;
+}
+
+/** rem_heat_is_new - Return: whether a page has begun in DRAM not long ago */
+bool rem_heat_is_new(unsigned long pfn)
+{
+	return pfn < heats_count && heats[pfn].age;
 }
 
 /**

@@ -50,6 +50,7 @@ struct rem_mixed_counts {
 	atomic64_t promoted;	/* pages that moved to DRAM */
 	atomic64_t began;	/* new ones that began there */
 	atomic64_t demoted;	/* pages that moved back to their homes */
+	atomic64_t sorted;	/* pages that moved to DRAM of another level */
 	atomic64_t copied;	/* of these, such as differed from them */
 	atomic64_t cleaned;	/* frames that were copied home while they stayed */
 	atomic64_t written;	/* first stores to clean frames */
@@ -80,12 +81,15 @@ unsigned int rem_frames_used(void);
 unsigned int rem_frames_dirty_count(void);
 unsigned int rem_frames_dirty_max(void);
 struct page *rem_frame_take(struct page *home, struct mm_struct *mm);
+struct page *rem_frame_take_beside(struct page *frame, unsigned int level);
+void rem_frame_hand_over(struct page *from, struct page *to);
 struct page *rem_frame_lend(struct page *page);
 unsigned int rem_frames_lent(void);
 bool rem_frame_next_lent(unsigned int *number, unsigned long *ret_pfn);
 struct page *rem_frame_home(struct page *frame);
 struct mem_cgroup *rem_frame_group(unsigned int number);
 void rem_frame_leave(struct page *frame);
+bool rem_frame_is_used(unsigned int number);
 bool rem_frame_is_lent(unsigned int number);
 bool rem_frame_is_dirty(struct page *frame);
 bool rem_frame_soil(struct page *frame);
@@ -93,6 +97,24 @@ void rem_frame_cleaned(struct page *frame);
 struct page *rem_frame_next_dirty(unsigned int *cursor);
 void *rem_frames_owner(void);
 u64 rem_mixed_ns_since(u64 begin);
+unsigned int rem_level_frames(unsigned int level);
+unsigned int rem_level_end(unsigned int level);
+unsigned int rem_level_free(unsigned int level);
+
+/* levels.c: DRAM of more than one kind */
+#define REM_LEVELS_MAX 4
+
+/**
+ * typedef rem_level_take - a range of DRAM that is of a level
+ *
+ * Return: 0 or a negative errno.
+ */
+typedef int (*rem_level_take)(unsigned int level, u64 start, u64 end);
+
+int rem_levels_open(rem_level_take take);
+unsigned int rem_levels_count(void);
+void rem_levels_sort(void);
+ssize_t rem_levels_show(char *buf);
 
 /* move.c: pages change their place */
 #define REM_MOVE_MAX 512 /* pages of one call: those of one page table */
@@ -115,6 +137,7 @@ void rem_move_down(struct rem_move *move, struct vm_area_struct *vma,
 		   unsigned long start, unsigned int pages);
 void rem_move_up_one(struct vm_area_struct *vma, unsigned long addr);
 void rem_move_down_one(struct page *frame);
+bool rem_move_over(struct page *frame, unsigned int level);
 void rem_frame_clean(struct page *frame, enum rem_dram_reason why);
 
 /* processes.c: which a scan looks at */
@@ -150,6 +173,9 @@ bool rem_heat_is_low(unsigned long pfn);
 bool rem_heat_is_short(void);
 bool rem_heat_find_room(unsigned int pages);
 unsigned int rem_heat_level(void);
+unsigned int rem_heat_of_level(unsigned int level);
+unsigned int rem_heat_now(unsigned long pfn);
+bool rem_heat_is_new(unsigned long pfn);
 unsigned int rem_heat_reserve(void);
 bool rem_heat_is_hot(unsigned long pfn);
 bool rem_heat_is_cold(unsigned long pfn, bool was_used, unsigned int number);

@@ -228,6 +228,69 @@ void rem_move_down_one(struct page *frame)
 	migrate_device_finalize(&src, &dst, 1);
 }
 
+/* A page that moves to another level gets a frame there, with its content. */
+static unsigned long fill_other(unsigned long src, unsigned int level)
+{
+	struct page *from = migrate_pfn_to_page(src), *to;
+
+	/* By its number it may be another's by now. */
+	if (!(src & MIGRATE_PFN_MIGRATE) || !from || !PageAnon(from))
+		return 0;
+	to = rem_frame_take_beside(from, level);
+	if (!to)
+		return 0;
+	copy_page(page_address(to), page_address(from));
+	/* Until the old one is clean, a Stop copies both home: nobody can write to either. */
+	if (rem_frame_is_dirty(from) && !rem_frame_soil(to)) {
+		rem_frame_leave(to);
+		unlock_page(to);
+		put_page(to);
+		return 0;
+	}
+	return migrate_pfn(page_to_pfn(to));
+}
+
+static void settle_other(unsigned long src, unsigned long dst)
+{
+	struct page *from = migrate_pfn_to_page(src), *to = migrate_pfn_to_page(dst);
+
+	if (!to)
+		return;
+	if (src & MIGRATE_PFN_MIGRATE) {
+		trace_level(page_to_pfn(rem_frame_home(to)), page_to_pfn(to),
+			    REM_DRAM_SCAN);
+		rem_heat_moved(from, to);
+		rem_frame_hand_over(from, to);
+		swap(from, to);
+		atomic64_inc(&rem_mixed_counts.sorted);
+	}
+	/* The one that has not got the page, or has no more. */
+	rem_frame_cleaned(to);
+	rem_frame_leave(to);
+}
+
+/**
+ * rem_move_over - move one page to a frame of another level, wherever it is mapped
+ * @frame: which it has; in use or not; the caller has no reference
+ * @level: where it goes
+ *
+ * Context: process.
+ * Return: whether it has moved.
+ */
+bool rem_move_over(struct page *frame, unsigned int level)
+{
+	unsigned long src = 0, dst;
+	bool moved;
+
+	migrate_device_range(&src, page_to_pfn(frame), 1);
+	dst = fill_other(src, level);
+	migrate_device_pages(&src, &dst, 1);
+	settle_other(src, dst);
+	moved = dst && src & MIGRATE_PFN_MIGRATE;
+	migrate_device_finalize(&src, &dst, 1);
+	return moved;
+}
+
 /* One that has just come has the same content: a store to NVRAM takes longer than to look. */
 static void copy_if_other(struct page *home, struct page *frame)
 {

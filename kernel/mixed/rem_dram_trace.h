@@ -55,6 +55,7 @@ DECLARE_EVENT_CLASS(rem_dram_page,
 
 REM_DRAM_EVENT(promote);
 REM_DRAM_EVENT(demote);
+REM_DRAM_EVENT(level);
 REM_DRAM_EVENT(clean);
 REM_DRAM_EVENT(new);
 REM_DRAM_EVENT(copy);

@@ -173,6 +173,12 @@ static ssize_t policy_store(struct kobject *kobj, struct kobj_attribute *attr,
 	return rem_policy_set(text) ?: bytes;
 }
 
+static ssize_t levels_show(struct kobject *kobj, struct kobj_attribute *attr,
+			   char *buf)
+{
+	return is_on ? rem_levels_show(buf) : 0;
+}
+
 static ssize_t files_show(struct rem_mixed_counts *counts, char *buf,
 			  ssize_t at)
 {
@@ -204,7 +210,7 @@ static ssize_t counts_show(struct kobject *kobj, struct kobj_attribute *attr,
 
 	bytes = sysfs_emit(buf,
 			   "frames %u\nused %u\ndirty %u\ndirty_max %u\nlevel %u\nreserve %u\n"
-			   "promoted %llu\nbegan %llu\ndemoted %llu\ncopied %llu\ncleaned %llu\n"
+			   "promoted %llu\nbegan %llu\ndemoted %llu\nsorted %llu\ncopied %llu\ncleaned %llu\n"
 			   "written %llu\nover %llu\nlimited %llu\nscanned %llu\nscans %llu\n"
 			   "marked %llu\nmark_faults %llu\n"
 			   "bound_ns %llu\n",
@@ -214,6 +220,7 @@ static ssize_t counts_show(struct kobject *kobj, struct kobj_attribute *attr,
 			   (u64)atomic64_read(&counts->promoted),
 			   (u64)atomic64_read(&counts->began),
 			   (u64)atomic64_read(&counts->demoted),
+			   (u64)atomic64_read(&counts->sorted),
 			   (u64)atomic64_read(&counts->copied),
 			   (u64)atomic64_read(&counts->cleaned),
 			   (u64)atomic64_read(&counts->written),
@@ -230,11 +237,13 @@ static ssize_t counts_show(struct kobject *kobj, struct kobj_attribute *attr,
 static struct kobj_attribute state_attr = __ATTR_RW(state);
 static struct kobj_attribute counts_attr = __ATTR_RO(counts);
 static struct kobj_attribute policy_attr = __ATTR_RW(policy);
+static struct kobj_attribute levels_attr = __ATTR_RO(levels);
 
 static struct attribute *attrs[] = {
 	&state_attr.attr,
 	&counts_attr.attr,
 	&policy_attr.attr,
+	&levels_attr.attr,
 	NULL,
 };
 
@@ -275,8 +284,12 @@ static int __init open_frames(void)
 	off_because = "no Stop would save it";
 	if (READ_ONCE(rem.state) != REM_ARMED)
 		return -EOPNOTSUPP;
+	off_because = "remanence.dram_levels is wrong";
+	err = rem_frames_open();
+	if (err == -EINVAL)
+		return err;
 	off_because = "there is no memory for its tables, or none of it";
-	err = rem_frames_open() ?: begin();
+	err = err ?: begin();
 	/* The bound of a Stop has grown. */
 	rem_promise_update();
 	return err;

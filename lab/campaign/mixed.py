@@ -39,6 +39,7 @@ from lab.testbed.mixed_file_checks import (
     moved_pages_are_read,
 )
 from lab.testbed.mixed_guest import PROGRAMS, SYSFS, mixed_guest
+from lab.testbed.mixed_level_checks import LEVELS, sorted_pages_survive
 from lab.testbed.mixed_map_checks import (
     cut_pages_are_gone,
     mapped_changes_are_seen,
@@ -86,6 +87,8 @@ BUGS = {
     "dram-text-away": Bug(text_survives),
     "dram-text-unpoked": Bug(text_follows_patches),
     "dram-mark-writable": Bug(marked_pages_survive, policy="numa"),
+    "dram-level-stale": Bug(sorted_pages_survive, LEVELS),
+    "dram-level-clean": Bug(sorted_pages_survive, LEVELS),
 }
 NAMES = tuple(BUGS)
 

@@ -28,7 +28,7 @@ from tests.support.claims import machine_name, warnings
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
 
 TRACE = "/sys/kernel/tracing"
-EVENTS = {"promote", "demote", "clean", "new", "copy", "map", "end"}
+EVENTS = {"promote", "demote", "level", "clean", "new", "copy", "map", "end"}
 LINE = re.compile(r" (\w+): pfn=0x([0-9a-f]+) frame=0x([0-9a-f]+) reason=(\w+)$")
 
 
