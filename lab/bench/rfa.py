@@ -11,6 +11,10 @@ on the same CPU and counts.
 
     loss_recovered = (time on NVRAM - time mixed) / (time on NVRAM - time on DRAM)
 
+A Stop is armed all the time, and the kernel knows the supply's window: so many pages of DRAM may
+differ from NVRAM as a Stop copies home within it. With a quarter the power then fails some times
+while the program works: no Stop may take longer than its bound, nor the bound than the window.
+
 DRAM is a part of the program's resident set, as measured on the machine of DRAM's speed. Where
 NVRAM is Optane, a hardware cache stands beside: Memory Mode, whose DRAM is the least power of two
 that is as much. It loses what it holds. Other rules of placement (kernel/mixed/policy.c) can stand
@@ -20,13 +24,15 @@ beside the kernel's own: Linux' tiering, and Nomad's.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count, product
 
+from lab.bench import rfa_stops
 from lab.bench.rfa_rest import Reads, reads_of
+from lab.bench.rfa_stops import Stops
 from lab.errors import RemError
 from lab.machine.config import MachineConfig
 from lab.machine.cut_points import QUANTUM_ICOUNT
@@ -36,13 +42,16 @@ from lab.machine.plugin import STOPPED_OUT, PluginSpec, ctl_path
 from lab.machine.plugin_clock import attach
 from lab.progress import step
 from lab.result import Result
+from lab.setup.memory import MemoryModel
+from lab.setup.power import Power
 from lab.setup.products import Kernel, Plugin, Root, need_all
 from lab.testbed.machines import make_config
 from lab.testbed.mixed_guest import CACHE_UNIT_BYTES, SYSFS, counts, mixed_config, state
 from lab.verdict import BrokenError
 
 ROOT = Root.having("libeatmydata1", "postgresql")  # of all parts
-PARTS = (Kernel(), Plugin(), ROOT)
+PARTS = (Kernel(), Plugin(), ROOT, Power(), MemoryModel())
+STOPS = 3  # of each program
 BOOT_LIMIT_S = 900.0
 RUN_LIMIT_S = 3600.0  # only for hangs
 SCAN_MS = 100  # of modelled time: runs last seconds
@@ -165,6 +174,7 @@ class Run:
     resident_bytes: int
     moved: dict[str, int]  # what kernel/mixed has counted in the timed part
     rest: Reads | None = None
+    stops: Stops | None = None
 
 
 @dataclass(frozen=True)
@@ -237,6 +247,9 @@ def _measure(
         name += f"-{rule}"
     size_bytes = cache_bytes(resident_bytes, percent)
     config = make_config(f"bench-rfa-{next(NUMBERS)}-{os.getpid()}", cpus=1)
+    if percent:
+        words = " ".join(rfa_stops.words_of(memory, plan.profile, config))
+        config = replace(config, cmdline_extra=words, hold_up_ns=rfa_stops.hold_up_ns())
     with step(name), booted(config, plan.profile, memory, size_bytes) as machine:
         if percent and state(machine) != "on":
             raise RemError(f"DRAM is not used: {state(machine)}")
@@ -253,8 +266,12 @@ def _measure(
         moved = {key: after[key] - (0 if key in kept else before[key]) for key in after}
         if memory == DRAM_CACHE:
             resident_bytes = _resident_bytes(machine, program)
-        rest = _rest(machine, program) if percent and plan.rest else None
-        return Run(time_ns, resident_bytes, moved, rest)
+        if percent and plan.rest:
+            return Run(time_ns, resident_bytes, moved, _rest(machine, program))
+        stops = None
+        if percent == JUDGED_PERCENT and rule == OWN_RULE:
+            stops = rfa_stops.measure(machine, program.unit, STOPS)
+        return Run(time_ns, resident_bytes, moved, stops=stops)
 
 
 def _rest(machine: Machine, program: Program) -> Reads:
@@ -355,9 +372,9 @@ def _add_mode(plan: Plan, program: str, runs: Runs, result: Result) -> None:
         result.add(f"{key}_recovered", round(share, 3), "", kind="modelled")
 
 
-def run(plan: Plan, result: Result) -> None:
-    """Measure all. The result is not ok if at 25 % one of JUDGED recovers less than
-    RECOVERED_AIM."""
+def run(plan: Plan, result: Result, print_line: Callable[[str], None]) -> None:
+    """Measure all. The result is not ok if at 25 % one of JUDGED recovers less than RECOVERED_AIM,
+    or a Stop is longer than it may be."""
     check_memory(plan.memory)
     need_all(PARTS)
     runs = _run(plan, _plain(plan))
@@ -381,3 +398,6 @@ def run(plan: Plan, result: Result) -> None:
         result.add(f"loss_recovered_{percent}", round(share, 3), "", kind="modelled")
     if least.get(JUDGED_PERCENT, 1.0) < RECOVERED_AIM:
         result.miss(f"loss_recovered_{JUDGED_PERCENT}")
+    if stops := [one.stops for one in runs.values() if one.stops]:
+        for line in rfa_stops.judge(result, stops, "mixed_"):
+            print_line(line)

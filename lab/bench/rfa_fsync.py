@@ -34,21 +34,20 @@ from __future__ import annotations
 import json
 import os
 import re
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from lab import format as fmt
+from lab.bench import rfa_stops
 from lab.bench.rfa import AT_ONCE, NUMBERS, ROOT, booted
-from lab.bench.write_back import write_back_us
+from lab.bench.rfa_stops import Stops
 from lab.errors import RemError
 from lab.machine.machine import Machine
 from lab.machine.memories import MEMORY_PROFILE, check_memory
 from lab.parts import part_number
 from lab.paths import repo_dir
-from lab.power.model import PowerModel
 from lab.progress import step
 from lab.result import Result
 from lab.setup.memory import MemoryModel
@@ -60,9 +59,7 @@ from lab.testbed.machines import make_config
 
 PARTS = (Kernel(), Plugin(), ROOT, SlowDisk(), Power(), MemoryModel())
 RUN_LIMIT_S = 3600.0  # only for hangs
-GO_LIMIT_S = 600.0
 CPUS = 1
-SUPPLY = "server-55"  # whose window the kernel is told
 REGISTRY_MIB = 64  # as the how-to guide has it
 REDO_MIB, LOG_MIB = 24, 16  # of it, for the disk's log
 DEVICE = "/dev/dm-0"
@@ -77,19 +74,12 @@ OFF, MEMORY, CACHES, EATMYDATA = "off", "memory", "caches", "eatmydata"
 IN_MEMORY = (MEMORY, CACHES)  # each named as the kernel's state
 WAYS = {SSD: (OFF, MEMORY, CACHES, EATMYDATA), PLP: (OFF, MEMORY)}
 PRELOAD = "LD_PRELOAD=libeatmydata.so"
-STOP_PAUSE_S = 2.0  # of the host, so that the next Stop comes at another place of the load
 # Of the disk's flushes with fsync, what may be left without: write-back has some.
 FLUSHES_LEFT_MAX = 0.2
 GAIN_AIM = 5.0
 VS_EATMYDATA_AIM = 0.9
 OFF_COST_LOOPS = ("syscall", "fault", "file_fault")
 
-BUDGET = "/sys/kernel/remanence/budget"
-# After a Go the machine arms while programs run already; not if the Stop was over its bound.
-ARMED = f"""until grep -q armed /sys/kernel/remanence/status; do
-    grep -q "exceeded 1" {BUDGET} && echo acknowledge >{BUDGET}
-    sleep 0.1
-done"""
 CUT_LINE = "=====\n"
 # In one command: while the host sends the next one, a guest that has nothing to do skips from timer
 # to timer, and after some of its seconds the kernel lets idle files go.
@@ -220,20 +210,6 @@ class Run:
         return self.flushes / self.rate
 
 
-@dataclass(frozen=True)
-class Stops:
-    """Of one machine."""
-
-    longest_ns: int
-    bound_ns: int  # the kernel's own
-    hold_up_ns: int
-
-    @property
-    def margin_ns(self) -> int:
-        """What the supply still has after a Stop of the bound, or a longer one that was seen."""
-        return self.hold_up_ns - max(self.bound_ns, self.longest_ns)
-
-
 Runs = dict[tuple[str, str, str], Run]  # by program, disk and way
 
 
@@ -255,14 +231,12 @@ def rig(plan: Plan, memory: str, cache_bytes: int = 0) -> Iterator[Machine]:
     built = need_all(list(PARTS))
     kind = "mixed" if cache_bytes else memory.partition(":")[0]
     config = make_config(f"bench-fsync-{kind}-{next(NUMBERS)}-{os.getpid()}", CPUS, "fast")
-    hold_up_ns = PowerModel.ready().window_ns(SUPPLY)
-    flush_us = write_back_us(memory, plan.profile, CPUS, config.nvram_bytes)
     words = (
         f"remanence.persist={REGISTRY_MIB}M",
         f"remanence.persist_redo={REDO_MIB}M",
-        f"remanence.hold_up_us={hold_up_ns // 1000}",
-        f"remanence.flush_us={flush_us}",
+        *rfa_stops.words_of(memory, plan.profile, config),
     )
+    hold_up_ns = rfa_stops.hold_up_ns()
     config = replace(config, cmdline_extra=" ".join(words), hold_up_ns=hold_up_ns)
     with booted(config, plan.profile, memory, cache_bytes) as machine:
         machine.guest.put(built[SlowDisk()], "/root/rem_disk.ko")
@@ -373,21 +347,7 @@ def measure_program(machine: Machine, plan: Plan, program: Program) -> Runs:
 def measure_stops(machine: Machine, count: int) -> Stops:
     """The longest Stop of so many, while mail is delivered and fsync ends in memory."""
     sh(machine, f"echo memory >{SYSFS}/state; rm -rf {FOLDER}/mail")
-    load = f"while /root/mail_load {FOLDER}/mail {MAILS} 60; do :; done"
-    sh(machine, f"setsid sh -c '{load}' </dev/null >/dev/null 2>/tmp/load.log &")
-    longest_ns = 0
-    for _ in range(count):
-        time.sleep(STOP_PAUSE_S)
-        sh(machine, ARMED)
-        record = machine.cut()
-        if not record.stopped or record.stopped_after_ns is None:
-            raise RemError("the machine did not stop within the hold-up of its supply")
-        longest_ns = max(longest_ns, record.stopped_after_ns)
-        machine.resume()
-        machine.wait_resumed(GO_LIMIT_S)
-    lines = sh(machine, f"cat {BUDGET}").splitlines()
-    budget = {name: int(value) for name, value in (line.split() for line in lines)}
-    return Stops(longest_ns, budget["bound_ns"], budget["hold_up_ns"])
+    return rfa_stops.measure(machine, f"/root/mail_load {FOLDER}/mail {MAILS} 60", count)
 
 
 def measure(plan: Plan, memory: str) -> tuple[Runs, Stops]:
@@ -464,26 +424,17 @@ def judge(result: Result, found: dict[str, Runs], stops: list[Stops], cost: floa
 
     gain, gain_at = least(found, SSD, OFF)
     share, share_at = least(found, SSD, EATMYDATA)
-    margin_ns = min(one.margin_ns for one in stops)
     result.add("fsync_gain", round(gain, 3), "times", "modelled")
     result.add("fsync_gain_at", gain_at, "", "modelled")
     result.add("vs_eatmydata", round(share, 3), "", "modelled")
     result.add("vs_eatmydata_at", share_at, "", "modelled")
     result.add("fsync_gain_plp", round(least(found, PLP, OFF)[0], 3), "times", "modelled")
-    result.add("stop_max_ns", max(one.longest_ns for one in stops), "ns", "modelled")
-    result.add("stop_bound_ns", max(one.bound_ns for one in stops), "ns", "modelled")
-    result.add("stop_margin_ns", margin_ns, "ns", "modelled")
     result.add("off_cost", cost, "instructions", "counted")
     if gain < GAIN_AIM:
         miss("fsync_gain", f"fsync_gain {gain:.2f} ({gain_at}): {GAIN_AIM:g} is the aim")
     if share < VS_EATMYDATA_AIM:
         miss("vs_eatmydata", f"vs_eatmydata {share:.2f} ({share_at}): {VS_EATMYDATA_AIM:g}")
-    late = [one for one in stops if one.longest_ns > one.bound_ns]
-    if late:
-        ns = max(one.longest_ns for one in late)
-        miss("stop_max_ns", f"a Stop took {ns} ns, over the kernel's bound: it disarms then")
-    if margin_ns < 0:
-        miss("stop_margin_ns", f"stop_margin_ns {margin_ns}: a Stop may outlast the supply")
+    missed += rfa_stops.judge(result, stops)
     if cost > 0:
         miss("off_cost", f"off_cost {cost:g} instructions: 0 is the aim")
     return missed

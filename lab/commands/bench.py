@@ -501,7 +501,7 @@ def rfa(words: RfaWords) -> int:
     if "fsync" in parts:
         fsync.run(fsync_plan, result, info)
     if "cache" in parts:
-        cache.run(cache_plan, result)
+        cache.run(cache_plan, result, info)
     if "whole" in parts:
         whole.run(whole_plan, result, info)
     return _show(result, words.as_json)

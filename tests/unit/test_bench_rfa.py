@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from lab import format as fmt
-from lab.bench import rfa, rfa_rest
+from lab.bench import rfa, rfa_rest, rfa_stops
+from lab.bench.rfa_stops import Stops
 from lab.media.tape import trace_file
 from lab.result import Result
 
@@ -17,6 +19,7 @@ MS_NS = 1_000_000
 TIMES_MS = {"dram": 100, "optane": 200, 1: 195, 5: 180, 10: 150, 25: 120}
 MODE_MS = 130
 RESIDENT_BYTES = 40 << 20
+STOPS = Stops(longest_ns=900_000, bound_ns=20 * MS_NS, hold_up_ns=55 * MS_NS)
 
 
 def measured(
@@ -37,13 +40,33 @@ def measured(
         moved = {"frames": 1, "used": 1, "promoted": 2, "demoted": 0, "written": 3}
         moved |= {"began": 4, "over": 0, "text_used": 5}
         time_ms = TIMES_MS.get(percent or memory, MODE_MS)
-        return rfa.Run((time_ms + late_ms) * MS_NS, RESIDENT_BYTES, moved)
+        stops = STOPS if percent == rfa.JUDGED_PERCENT and rule == rfa.OWN_RULE else None
+        return rfa.Run((time_ms + late_ms) * MS_NS, RESIDENT_BYTES, moved, stops=stops)
 
     monkeypatch.setattr(rfa, "_measure", measure)
     monkeypatch.setattr(rfa, "need_all", lambda _: {})
     result = Result("rfa")
-    rfa.run(plan or rfa.Plan(), result)
+    rfa.run(plan or rfa.Plan(), result, lambda _: None)
     return result
+
+
+def test_longest_stop_of_all_machines_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = measured(monkeypatch)
+    assert result.figures["mixed_stop_max_ns"].value == STOPS.longest_ns
+    assert result.figures["mixed_stop_margin_ns"].value == 35 * MS_NS
+
+
+@pytest.mark.parametrize(
+    ("worse", "name"),
+    [
+        ({"longest_ns": 21 * MS_NS}, "stop_max_ns"),
+        ({"bound_ns": 56 * MS_NS}, "stop_margin_ns"),
+    ],
+)
+def test_a_stop_over_its_bound_or_the_window_is_missed(worse: dict[str, int], name: str) -> None:
+    result = Result("rfa")
+    (line,) = rfa_stops.judge(result, [STOPS, replace(STOPS, **worse)])
+    assert not result.ok and result.missed == [name] and line.startswith("MISSED: ")
 
 
 def test_share_of_the_gap() -> None:
@@ -103,7 +126,7 @@ def test_memory_mode_has_no_less_dram(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.figures["redis_25_mode_bytes"].value == 16 << 20
     assert result.figures["redis_25_mode_recovered"].value == 0.7
     result = Result("rfa")
-    rfa.run(rfa.Plan(memory="ocpmem"), result)
+    rfa.run(rfa.Plan(memory="ocpmem"), result, lambda _: None)
     assert not any("mode" in name for name in result.figures)
 
 

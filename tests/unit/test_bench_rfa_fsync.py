@@ -11,7 +11,8 @@ import pytest
 
 from lab.bench import rfa, rfa_whole
 from lab.bench import rfa_fsync as fsync
-from lab.bench.rfa_fsync import CACHES, EATMYDATA, MEMORY, OFF, PLP, SSD, Run, Runs, Stops
+from lab.bench.rfa_fsync import CACHES, EATMYDATA, MEMORY, OFF, PLP, SSD, Run, Runs
+from lab.bench.rfa_stops import Stops
 from lab.commands.bench import RfaWords, rfa_plans
 from lab.errors import RemError, UsageError
 from lab.result import Result
