@@ -8,7 +8,7 @@ import re
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any
 
 from lab.errors import HangError, RemError
 from lab.machine import Machine, MachineConfig
-from lab.machine.cut_plan import UNANNOUNCED
+from lab.machine.cut_plan import UNANNOUNCED, CutPlan
 from lab.paths import repo_dir
 from lab.run import end, spawn
 from lab.setup.products import need
@@ -45,6 +45,7 @@ LATE = (
 SHARE = "echo 45 >{disk}/bdi/min_ratio"
 SOON_S = 1
 NO_DEVICE = "1:1"
+TOO_SHORT_NS = 50_000  # no Stop has ended by then
 DRAIN_S = "/sys/module/remanence/parameters/persist_drain_s"
 WITNESS = "/usr/local/lib/witness.py"
 BOOT_LIMIT_S = 240.0
@@ -121,6 +122,33 @@ def refuse_image(machine: Machine) -> None:
     machine.guest.close()
     machine.boot(cold=True)
     wait_up(machine)
+
+
+def fail_stop(machine: Machine) -> None:
+    """The power goes while the Stop is under way: there is no image."""
+    assert not machine.cut(CutPlan(hold_up_ns=TOO_SHORT_NS)).stopped
+    machine.guest.close()
+    machine.boot()
+    wait_up(machine)
+
+
+def reset(machine: Machine) -> None:
+    """A watchdog resets the machine: the kernel knows nothing of it."""
+    assert machine.console is not None and machine.qemu is not None
+    before = machine.console.position()
+    machine.qemu.qmp.execute("system_reset")
+    machine.guest.close()
+    wait_up(machine, before)
+
+
+CRASHES: dict[str, Callable[[Machine], None]] = {
+    "power": lose_power,
+    "panic": panic,
+    "failed-stop": fail_stop,
+    "refused": refuse_image,
+    "watchdog": reset,
+}
+"""Ways in which a kernel ends that no Stop saves. Memory stays, and the next boot is a cold one."""
 
 
 def boot_without_registry(machine: Machine, registry_bytes: int = REGISTRY_BYTES) -> None:

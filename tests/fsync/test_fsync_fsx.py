@@ -34,7 +34,7 @@ from lab.testbed.fsx import (
     running,
 )
 from lab.testbed.fsync_checks import replay
-from lab.testbed.fsync_guest import counts, install, machine_of, state, wait_up
+from lab.testbed.fsync_guest import CRASHES, counts, install, machine_of, state, wait_up
 from lab.testbed.planted import plant
 from lab.testbed.pm_guest import kernel_complaints, sh
 from tests.support.claims import machine_name
@@ -47,11 +47,6 @@ IDS = ("ext4", "xfs")
 FILES = 2
 OPERATIONS = 1200
 CUTS = 3
-CRASHES = {
-    "power": fsync_guest.lose_power,
-    "panic": fsync_guest.panic,
-    "refused": fsync_guest.refuse_image,
-}
 # Planted bugs that a file's content shows.
 BUGS = ("fsync-old-size", "fsync-stays-writable", "fsync-change-unsaid")
 
@@ -107,6 +102,8 @@ def test_files_are_right_over_stop_and_go(mounted: Machine, kind: FileSystem) ->
         (XFS, "power"),
         (EXT4, "power"),
         (EXT4, "refused"),
+        (EXT4, "failed-stop"),
+        (XFS, "watchdog"),
         (XFS, "panic"),
         (XFS, "refused"),
     ],

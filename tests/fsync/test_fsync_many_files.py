@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """Claim: with a thousand dirty files in flight each fsync that was acknowledged in memory is there
-after a panic, a loss of power, a Stop that fails and an image that is refused; and the file system
-is consistent. So it is with DRAM as a cache.
+after a panic, a loss of power, a Stop that fails, an image that is refused and a watchdog's reset;
+and the file system is consistent. So it is with DRAM as a cache.
 
 Method: lab/testbed/many_files.py on a second disk; the host remembers each acknowledgement. The
 negative proof: the same with the registry wiped while the power is off.
@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 
 from lab.machine import Machine
-from lab.machine.cut_plan import UNANNOUNCED, CutPlan
+from lab.machine.cut_plan import UNANNOUNCED
 from lab.paths import repo_dir
 from lab.testbed import fsync_guest, mixed_guest
 from lab.testbed.fsx import EXT4, FOLDER, XFS, FileSystem, check_structure, fsx_config, make, mount
 from lab.testbed.fsync_checks import replay
-from lab.testbed.fsync_guest import Acks, counts, install, machine_of, state, wait_up
+from lab.testbed.fsync_guest import CRASHES, Acks, counts, install, machine_of, state, wait_up
 from lab.testbed.mixed_checks import CACHE_BYTES
 from lab.testbed.mixed_guest import mixed_config
 from lab.testbed.pm_guest import kernel_complaints, sh
@@ -39,23 +39,6 @@ ACKED = 400
 IN_MEMORY_MIN = 50
 DRAM_MIN = 100  # pages of programs and files, at least, that DRAM has by then
 WAIT_LIMIT_S = 600.0
-TOO_SHORT_NS = 50_000  # no Stop has ended by then
-
-
-def fail_stop(machine: Machine) -> None:
-    """The power goes while the Stop is under way: there is no image."""
-    assert not machine.cut(CutPlan(hold_up_ns=TOO_SHORT_NS)).stopped
-    machine.guest.close()
-    machine.boot()
-    wait_up(machine)
-
-
-CRASHES = {
-    "panic": fsync_guest.panic,
-    "power": fsync_guest.lose_power,
-    "failed-stop": fail_stop,
-    "refused": fsync_guest.refuse_image,
-}
 
 
 @pytest.fixture(scope="module", params=["nvram", "mixed"])
