@@ -12,6 +12,7 @@
  * scan the hottest pages come to the fastest level, until what would leave it for them is nearly as
  * hot, or is as hot as the level at which the hot pages fill it (rem_levels_sort()).
  */
+#include <linux/ctype.h>
 #include <linux/init.h>
 #include <linux/kernel.h>
 #include <linux/mm.h>
@@ -82,7 +83,7 @@ static bool __init parse(char *at)
 
 	while (*at) {
 		bytes = memparse(at, &at);
-		if (*at != '@')
+		if (*at != '@' || !isdigit(at[1]))
 			return false;
 		start = memparse(at + 1, &at);
 		if (level_count == REM_LEVELS_MAX ||
@@ -191,6 +192,9 @@ int __init rem_levels_open(rem_level_take take)
 	}
 	for (level = 0; !err && level < level_count; level++)
 		err = take_level(take, level);
+	/* Of the pages' own tables: the command line is right. */
+	if (err == -EINVAL)
+		err = -ENXIO;
 	if (!err && !has_frames()) {
 		pr_err("remanence: dram_levels=%s: there is no DRAM for pages in one of its levels, or behind the last one\n",
 		       words);

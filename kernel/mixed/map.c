@@ -201,7 +201,7 @@ void rem_map_flush(void)
 {
 	unsigned int number, count = rem_frames_count();
 
-	if (bitmap_empty(resting, count))
+	if (!rem_map_resting())
 		return;
 	for_each_set_bit(number, resting, count)
 		if (test_and_clear_bit(number, resting))

@@ -145,16 +145,29 @@ void rem_move_up_one(struct vm_area_struct *vma, unsigned long addr)
 	rem_move_up(&move, vma, addr, 1);
 }
 
+/*
+ * Whether a page that was taken out of use may leave its frame. Migration allows one reference
+ * more than ours: that of who has just allocated the frame, and is about to map it, or of who
+ * may still write to it.
+ */
+static bool may_leave(struct page *frame)
+{
+	if (!PageAnon(frame) || folio_ref_count(page_folio(frame)) != 1)
+		return false;
+	smp_rmb(); /* the content after the count */
+	return rem_frame_home(frame);
+}
+
 /* A page that moves down finds its content at home, or brings it. */
 static unsigned long fill_home(unsigned long src)
 {
 	struct page *frame = migrate_pfn_to_page(src), *home;
 
 	/* By its number it may be another's by now. */
-	if (!(src & MIGRATE_PFN_MIGRATE) || !frame || !PageAnon(frame))
+	if (!(src & MIGRATE_PFN_MIGRATE) || !frame || !may_leave(frame))
 		return 0;
 	home = rem_frame_home(frame);
-	if (!home || PageHWPoison(home) || !trylock_page(home))
+	if (PageHWPoison(home) || !trylock_page(home))
 		return 0;
 	if (rem_frame_is_dirty(frame)) {
 		copy_page(page_address(home), page_address(frame));
@@ -209,6 +222,21 @@ void rem_move_down(struct rem_move *move, struct vm_area_struct *vma,
 	atomic64_add(moved, &rem_mixed_counts.demoted);
 }
 
+/*
+ * What finds the mappings of a page, with a reference: without the lock of a process it may end
+ * with the last one. NULL: nobody has the page mapped.
+ */
+static struct anon_vma *get_anon_vma_of(struct page *frame)
+{
+	struct anon_vma *found;
+
+	if (!get_page_unless_zero(frame))
+		return NULL;
+	found = folio_get_anon_vma(page_folio(frame));
+	put_page(frame);
+	return found;
+}
+
 /**
  * rem_move_down_one - move one page from DRAM to its home, wherever it is mapped
  * @frame: in use or not; the caller has no reference
@@ -217,8 +245,11 @@ void rem_move_down(struct rem_move *move, struct vm_area_struct *vma,
  */
 void rem_move_down_one(struct page *frame)
 {
+	struct anon_vma *anon_vma = get_anon_vma_of(frame);
 	unsigned long src = 0, dst;
 
+	if (!anon_vma)
+		return;
 	migrate_device_range(&src, page_to_pfn(frame), 1);
 	dst = fill_home(src);
 	migrate_device_pages(&src, &dst, 1);
@@ -226,6 +257,7 @@ void rem_move_down_one(struct page *frame)
 	if (dst)
 		atomic64_inc(&rem_mixed_counts.demoted);
 	migrate_device_finalize(&src, &dst, 1);
+	put_anon_vma(anon_vma);
 }
 
 /* A page that moves to another level gets a frame there, with its content. */
@@ -233,8 +265,8 @@ static unsigned long fill_other(unsigned long src, unsigned int level)
 {
 	struct page *from = migrate_pfn_to_page(src), *to;
 
-	/* By its number it may be another's by now. */
-	if (!(src & MIGRATE_PFN_MIGRATE) || !from || !PageAnon(from))
+	/* As in fill_home(). */
+	if (!(src & MIGRATE_PFN_MIGRATE) || !from || !may_leave(from))
 		return 0;
 	to = rem_frame_take_beside(from, level);
 	if (!to)
@@ -279,15 +311,19 @@ static void settle_other(unsigned long src, unsigned long dst)
  */
 bool rem_move_over(struct page *frame, unsigned int level)
 {
+	struct anon_vma *anon_vma = get_anon_vma_of(frame);
 	unsigned long src = 0, dst;
 	bool moved;
 
+	if (!anon_vma)
+		return false;
 	migrate_device_range(&src, page_to_pfn(frame), 1);
 	dst = fill_other(src, level);
 	migrate_device_pages(&src, &dst, 1);
 	settle_other(src, dst);
 	moved = dst && src & MIGRATE_PFN_MIGRATE;
 	migrate_device_finalize(&src, &dst, 1);
+	put_anon_vma(anon_vma);
 	return moved;
 }
 

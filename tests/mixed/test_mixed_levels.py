@@ -26,6 +26,7 @@ WRONG = {
     "odd": ("3M@32M", "each of whole 2 MiB"),
     "overlap": ("4M@32M/4M@34M", "each of whole 2 MiB"),
     "end": ("8M@32M,", "SIZE@START"),
+    "nothing": ("8M@", "SIZE@START"),
     "nowhere": ("8M@4G", "no DRAM for pages"),
 }
 
