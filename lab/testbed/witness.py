@@ -125,14 +125,14 @@ def run(folder: Path, seed: str, file: int, sweeps: bool, say: Callable[[str], N
     libc = ctypes.CDLL(None, use_errno=True)
     path = folder / str(file)
     fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o640)
-    synced = os.open(path, os.O_RDWR | os.O_DSYNC)
+    synced = [os.open(path, os.O_RDWR | how) for how in (os.O_SYNC, os.O_DSYNC)]
     direct = os.open(path, os.O_RDWR | os.O_DIRECT)
     os.fsync(fd)
     number = 0
     while True:
         step = step_of(seed, file, number, os.fstat(fd).st_size)
         if step.kind == "dsync":
-            do(synced, direct, step, libc)
+            do(synced[step.data_only], direct, step, libc)
         else:
             do(fd, direct, step, libc)
             if step.kind == "swept" and sweeps:
