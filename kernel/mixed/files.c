@@ -380,7 +380,7 @@ void rem_files_leave(unsigned int number)
 
 /**
  * rem_files_scan - look at all pages of files that were used, and at all copies
- * @empty: all copies end, and none is made
+ * @empty: all copies end, and none is made, as DRAM is emptied, or a rule has none
  *
  * Context: the thread.
  */

@@ -662,7 +662,7 @@ bool rem_heat_looks(void)
 void rem_heat_scan(struct rem_move *move, bool empty, unsigned int period_us)
 {
 	struct table *table = kzalloc(sizeof(*table), GFP_KERNEL);
-	bool all = empty || rem_group_was_lowered();
+	bool all = empty || rem_group_was_lowered(), copies;
 
 	if (!table)
 		return;
@@ -676,8 +676,9 @@ void rem_heat_scan(struct rem_move *move, bool empty, unsigned int period_us)
 		begin_to_look(table, max(period_us >> narrow, LOOK_US_MIN));
 	scan++;
 	scan_processes(table, move, all);
-	rem_text_scan(empty || table->marks);
-	rem_files_scan(empty);
+	copies = !empty && rem_policy_copies();
+	rem_text_scan(!copies || table->marks);
+	rem_files_scan(!copies);
 	choose_level();
 	if (!empty && !table->marks)
 		rem_levels_sort();

@@ -5,6 +5,8 @@
  * the same for all, so none can lose a page.
  *
  *   heat	scans count uses (heat.c); the default
+ *   data	the same for programs' own pages alone: those of files and the kernel's text stay in
+ *		NVRAM, as core-memory-age's section 4 has it of pages that are mostly read
  *   numa	Linux' tiering of memory, as kernel/sched/fair.c and mm/vmscan.c have it: a page
  *		that is used within a scan's time after it was marked comes up, and as long
  *		as much of DRAM is free, any that is used
@@ -12,13 +14,13 @@
  *		marked comes up if it is on the kernel's list of active pages; else the use
  *		brings it nearer to that
  *
- * The last two are told of a use by a fault. Each scan marks the anonymous pages that
+ * `numa' and `nomad' are told of a use by a fault. Each scan marks the anonymous pages that
  * programs have mapped in NVRAM: their entries are as those of mprotect(PROT_NONE), and
  * the first use is a fault, which makes the entry what it was, and asks the rule. The page
  * moves at once. Pages of files are told of by their accessed bits, and by read(), as for
  * `heat'.
  *
- * What leaves DRAM for the last two is chosen as Linux' reclaim does, by two marks of a
+ * What leaves DRAM for these is chosen as Linux' reclaim does, by two marks of a
  * page (active, and used since it was looked at last), when less than a part of DRAM is
  * free, until more is free. Its lists are a hand here that goes round all frames: a list
  * would be lines of NVRAM to write. Nomad's shadow of a page is our home: whatever the rule,
@@ -59,11 +61,13 @@
  * @wants: whether DRAM shall have a page of NVRAM that a fault has told of, and that was
  *	marked in the same scan, or not; NULL: no page is marked, and heat.c decides
  * @wants_file: the same of a page of a file that was used since the last scan
+ * @leaves_read: pages that are not programs' own get no copies
  */
 struct rule {
 	const char *name;
 	bool (*wants)(struct folio *folio, bool at_once);
 	bool (*wants_file)(struct folio *folio);
+	bool leaves_read;
 };
 
 static unsigned int mark_of(unsigned int parts)
@@ -101,6 +105,7 @@ static bool nomad_wants_file(struct folio *folio)
 
 static const struct rule rules[] = {
 	{ "heat" },
+	{ "data", .leaves_read = true },
 	{ "numa", numa_wants, numa_wants_file },
 	{ "nomad", nomad_wants, nomad_wants_file },
 };
@@ -115,6 +120,12 @@ static unsigned int needed;
 bool rem_policy_marks(void)
 {
 	return READ_ONCE(rule)->wants;
+}
+
+/** rem_policy_copies - Return: whether pages of files, and of the kernel's text, have copies */
+bool rem_policy_copies(void)
+{
+	return !READ_ONCE(rule)->leaves_read;
 }
 
 /**

@@ -18,7 +18,7 @@ while the program works: no Stop may take longer than its bound, nor the bound t
 DRAM is a part of the program's resident set, as measured on the machine of DRAM's speed. Where
 NVRAM is Optane, a hardware cache stands beside: Memory Mode, whose DRAM is the least power of two
 that is as much. It loses what it holds. Other rules of placement (kernel/mixed/policy.c) can stand
-beside the kernel's own: Linux' tiering, and Nomad's.
+beside the kernel's own: the same for programs' own pages alone, Linux' tiering, and Nomad's.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ PARTS_PERCENT = (1, 5, 10, 25)
 JUDGED, JUDGED_PERCENT = ("redis", "make"), 25
 OPTANE = "optane"
 OWN_RULE = "heat"
-RULES = (OWN_RULE, "numa", "nomad")  # of kernel/mixed/policy.c
+RULES = (OWN_RULE, "data", "numa", "nomad")  # of kernel/mixed/policy.c
 RECOVERED_AIM = 0.80  # at 25 %, the least of the programs
 AT_ONCE = 2  # machines; a host's load does not change what they measure
 NUMBERS = count()  # of machines, in their names

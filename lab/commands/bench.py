@@ -466,7 +466,10 @@ class RfaWords:
         str, typer.Option(help="DRAM as the cache, in per cent of the program's resident set.")
     ] = "1,5,10,25"
     rules: Annotated[
-        str, typer.Option(help="What chooses the pages in DRAM: some of heat, numa, nomad, or all.")
+        str,
+        typer.Option(
+            help="What chooses the pages in DRAM: some of heat, data, numa, nomad, or all."
+        ),
     ] = "heat"
     rest: Annotated[
         bool, typer.Option("--rest", help="Whose reads still go to NVRAM, with DRAM as the cache.")

@@ -29,9 +29,18 @@ from lab.testbed.mixed_checks import (
     working,
 )
 from lab.testbed.mixed_file_checks import copies_survive
-from lab.testbed.mixed_guest import PROGRAMS, SYSFS, counts, mixed_guest, wait_count
+from lab.testbed.mixed_guest import (
+    MOVE_LIMIT_S,
+    PROGRAMS,
+    SYSFS,
+    counts,
+    mixed_guest,
+    wait_count,
+)
 from lab.testbed.mixed_map_checks import mapped_copies_survive
+from lab.testbed.mixed_text_checks import LEAST
 from lab.testbed.pm_guest import sh
+from lab.testbed.waiting import wait_until
 from tests.support.claims import machine_name, warnings
 from tests.support.turns import most_in_turn
 
@@ -58,7 +67,26 @@ def machine() -> Iterator[Machine]:
 
 
 def test_first_rule_is_heat(machine: Machine) -> None:
-    assert shown(machine) == ["[heat]", *RULES]
+    assert shown(machine) == ["[heat]", "data", *RULES]
+
+
+def test_text_and_files_may_stay_in_nvram(machine: Machine) -> None:
+    """By the rule `data` only programs' own pages have frames."""
+    with working(machine, "own-pages") as one:
+        wait_count(machine, "text_used", LEAST)
+        choose(machine, "data")
+        wait_until(
+            lambda: not counts(machine)["text_used"] + counts(machine)["file_used"],
+            "all copies to end",
+            MOVE_LIMIT_S,
+        )
+        assert counts(machine)["used"] > FITS // 2
+        cut_and_resume(machine)
+        goes_on(one)
+        assert not counts(machine)["text_used"] + counts(machine)["file_used"]
+        choose(machine, "heat")
+        wait_count(machine, "text_used", LEAST)
+        goes_on(one)
 
 
 @pytest.mark.parametrize("name", ["", "hea", "heat numa", "lru"])
