@@ -407,10 +407,8 @@ bool rem_frame_soil(struct page *frame)
 
 	if (test_bit(number, dirty))
 		return true;
-	if (atomic_inc_return(&dirty_count) > READ_ONCE(dirty_max)) {
-		atomic_dec(&dirty_count);
+	if (!atomic_add_unless(&dirty_count, 1, READ_ONCE(dirty_max)))
 		return false;
-	}
 	/* Callers have the frame's lock. */
 	set_bit(number, dirty);
 	return true;

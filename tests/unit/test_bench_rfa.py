@@ -103,6 +103,7 @@ def test_other_rules_stand_beside_and_do_not_count(monkeypatch: pytest.MonkeyPat
     shares = {name: figure.value for name, figure in result.figures.items() if "recov" in name}
     assert shares == {
         "redis_25_recovered": 0.8,
+        "redis_25_data_recovered": 0.8,
         "redis_25_numa_recovered": 0.8,
         "redis_25_nomad_recovered": 0.3,
         "redis_25_mode_recovered": 0.7,
