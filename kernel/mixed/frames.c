@@ -219,7 +219,7 @@ unsigned int rem_frames_dirty_max(void)
 /**
  * rem_frame_take - get a frame for a page
  * @home: the page. The frame owns a reference of it, which the caller takes later,
- *	as a page with one more cannot move, or calls rem_frame_leave().
+ *	as a page with one more cannot move, or calls rem_frame_give_back().
  * @mm: the process whose page is new, and is charged to no control group yet; else NULL
  *
  * From now on Go fills the frame from its home.
@@ -386,6 +386,17 @@ struct mem_cgroup *rem_frame_group(unsigned int number)
 void rem_frame_leave(struct page *frame)
 {
 	WRITE_ONCE(frames[rem_frame_number(frame)].home, NULL);
+}
+
+/**
+ * rem_frame_give_back - a page does not get the frame that was taken for it
+ * @frame: as rem_frame_take() has given it, clean
+ */
+void rem_frame_give_back(struct page *frame)
+{
+	rem_frame_leave(frame);
+	unlock_page(frame);
+	put_page(frame);
 }
 
 /** rem_frame_is_dirty - Return: whether a frame may differ from its home. */

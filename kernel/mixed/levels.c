@@ -168,7 +168,7 @@ static bool __init has_frames(void)
 	unsigned int level;
 
 	for (level = 0; level < level_count; level++)
-		if (!rem_level_frames(level) && level_count > 1)
+		if (!rem_level_frames(level))
 			return false;
 	return true;
 }
@@ -195,7 +195,7 @@ int __init rem_levels_open(rem_level_take take)
 	/* Of the pages' own tables: the command line is right. */
 	if (err == -EINVAL)
 		err = -ENXIO;
-	if (!err && !has_frames()) {
+	if (!err && level_count > 1 && !has_frames()) {
 		pr_err("remanence: dram_levels=%s: there is no DRAM for pages in one of its levels, or behind the last one\n",
 		       words);
 		err = -EINVAL;

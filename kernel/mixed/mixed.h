@@ -89,6 +89,7 @@ bool rem_frame_next_lent(unsigned int *number, unsigned long *ret_pfn);
 struct page *rem_frame_home(struct page *frame);
 struct mem_cgroup *rem_frame_group(unsigned int number);
 void rem_frame_leave(struct page *frame);
+void rem_frame_give_back(struct page *frame);
 bool rem_frame_is_used(unsigned int number);
 bool rem_frame_is_lent(unsigned int number);
 bool rem_frame_is_dirty(struct page *frame);

@@ -60,9 +60,7 @@ static unsigned long fill_frame(unsigned long src)
 	copy_page(page_address(frame), page_address(page));
 	/* Programs that could write the page can write the frame, without a fault. */
 	if (!rem_new_is_allowed() || !rem_frame_soil(frame)) {
-		rem_frame_leave(frame);
-		unlock_page(frame);
-		put_page(frame);
+		rem_frame_give_back(frame);
 		return 0;
 	}
 	return migrate_pfn(page_to_pfn(frame));
@@ -274,9 +272,7 @@ static unsigned long fill_other(unsigned long src, unsigned int level)
 	copy_page(page_address(to), page_address(from));
 	/* Until the old one is clean, a Stop copies both home: nobody can write to either. */
 	if (rem_frame_is_dirty(from) && !rem_frame_soil(to)) {
-		rem_frame_leave(to);
-		unlock_page(to);
-		put_page(to);
+		rem_frame_give_back(to);
 		return 0;
 	}
 	return migrate_pfn(page_to_pfn(to));

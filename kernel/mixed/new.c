@@ -60,9 +60,7 @@ static struct page *begin(struct page *home, struct mm_struct *mm, bool zero)
 	if (!frame)
 		return NULL;
 	if (!rem_new_is_allowed() || !rem_frame_soil(frame)) {
-		rem_frame_leave(frame);
-		unlock_page(frame);
-		put_page(frame);
+		rem_frame_give_back(frame);
 		return NULL;
 	}
 	/* What a Stop has copied home until now, Go brings back. */
