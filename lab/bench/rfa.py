@@ -248,8 +248,7 @@ def _measure(
     size_bytes = cache_bytes(resident_bytes, percent)
     config = make_config(f"bench-rfa-{next(NUMBERS)}-{os.getpid()}", cpus=1)
     if percent:
-        words = " ".join(rfa_stops.words_of(memory, plan.profile, config))
-        config = replace(config, cmdline_extra=words, hold_up_ns=rfa_stops.hold_up_ns())
+        config = rfa_stops.supplied(config, memory, plan.profile)
     with step(name), booted(config, plan.profile, memory, size_bytes) as machine:
         if percent and state(machine) != "on":
             raise RemError(f"DRAM is not used: {state(machine)}")
@@ -276,11 +275,7 @@ def _measure(
 
 def _rest(machine: Machine, program: Program) -> Reads:
     """While the program works for ever: the machine is not used for anything else."""
-    loop = f"while :; do {program.unit}\ndone"
-    machine.guest.run(
-        f"cat >/run/loop <<'END'\n{loop}\nEND\nsetsid bash /run/loop >/dev/null 2>&1 </dev/null &",
-        limit_s=RUN_LIMIT_S,
-    )
+    rfa_stops.begin_load(machine, program.unit)
     return reads_of(machine)
 
 

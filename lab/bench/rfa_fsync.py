@@ -231,13 +231,8 @@ def rig(plan: Plan, memory: str, cache_bytes: int = 0) -> Iterator[Machine]:
     built = need_all(list(PARTS))
     kind = "mixed" if cache_bytes else memory.partition(":")[0]
     config = make_config(f"bench-fsync-{kind}-{next(NUMBERS)}-{os.getpid()}", CPUS, "fast")
-    words = (
-        f"remanence.persist={REGISTRY_MIB}M",
-        f"remanence.persist_redo={REDO_MIB}M",
-        *rfa_stops.words_of(memory, plan.profile, config),
-    )
-    hold_up_ns = rfa_stops.hold_up_ns()
-    config = replace(config, cmdline_extra=" ".join(words), hold_up_ns=hold_up_ns)
+    words = f"remanence.persist={REGISTRY_MIB}M remanence.persist_redo={REDO_MIB}M"
+    config = rfa_stops.supplied(replace(config, cmdline_extra=words), memory, plan.profile)
     with booted(config, plan.profile, memory, cache_bytes) as machine:
         machine.guest.put(built[SlowDisk()], "/root/rem_disk.ko")
         for name in ("mail_load.c", "sql_load.py", "bank_load.sql", "dm_table.py"):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lab.bench.write_back import write_back_us
 from lab.errors import RemError
@@ -45,27 +45,27 @@ class Stops:
         return self.hold_up_ns - max(self.bound_ns, self.longest_ns)
 
 
-def hold_up_ns() -> int:
-    """The window of SUPPLY."""
-    return PowerModel.ready().window_ns(SUPPLY)
-
-
-def words_of(memory: str, profile: str, config: MachineConfig) -> tuple[str, ...]:
-    """What the kernel's line says of the supply and the caches."""
+def supplied(config: MachineConfig, memory: str, profile: str) -> MachineConfig:
+    """The same machine on SUPPLY; the kernel's line says so, and how long its caches take."""
+    hold_up_ns = PowerModel.ready().window_ns(SUPPLY)
     flush_us = write_back_us(memory, profile, config.cpus, config.nvram_bytes)
-    return (f"remanence.hold_up_us={hold_up_ns() // 1000}", f"remanence.flush_us={flush_us}")
+    words = f"remanence.hold_up_us={hold_up_ns // 1000} remanence.flush_us={flush_us}"
+    line = f"{config.cmdline_extra} {words}".strip()
+    return replace(config, cmdline_extra=line, hold_up_ns=hold_up_ns)
 
 
-def measure(machine: Machine, load: str, count: int) -> Stops:
-    """The longest Stop of so many, while the shell's words *load* run again and again.
-
-    The machine is not used for anything else afterwards.
-    """
+def begin_load(machine: Machine, load: str) -> None:
+    """The shell's words *load* run again and again: the machine is not used for anything else."""
     _shell(
         machine,
         f"cat >/run/load <<'END'\nwhile :; do {load}\ndone\nEND\n"
         "setsid bash /run/load </dev/null >/dev/null 2>/tmp/load.log &",
     )
+
+
+def measure(machine: Machine, load: str, count: int) -> Stops:
+    """The longest Stop of so many, under that load: begin_load()."""
+    begin_load(machine, load)
     longest_ns = 0
     for _ in range(count):
         time.sleep(PAUSE_S)
