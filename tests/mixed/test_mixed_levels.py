@@ -4,7 +4,8 @@ levels of the same virtual memory: the hottest pages have the fastest one, and n
 loses any.
 
 Method: a part of the machine's DRAM is called faster by the kernel's line. One program fills it,
-another one uses its pages more often; /proc/PID/pagemap tells where these are.
+another one uses its pages more often. Where these are is read from the memory that QEMU has of
+that part: each page tells what it is (lab/testbed/page_words.py).
 """
 
 from __future__ import annotations
