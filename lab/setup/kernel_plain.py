@@ -19,7 +19,6 @@ from lab.errors import InfraError, RemError
 from lab.paths import repo_dir
 from lab.progress import step
 from lab.setup import cache
-from lab.setup.apt import apt_versions
 from lab.setup.host import explain, need_disk, tool_version
 from lab.setup.inputs import Inputs
 from lab.setup.kernel import (
@@ -32,6 +31,7 @@ from lab.setup.kernel import (
 )
 from lab.setup.need import Part, Site
 from lab.setup.packages import Group
+from lab.setup.stock_headers import image_package
 
 DEBIAN_MIB = 200  # the package, and what is taken from it
 
@@ -117,7 +117,8 @@ class PlainDebian(Part[DebianKernel]):
 
 
 def _fetch_debian(version: str, into: Path) -> None:
-    package = debian_package(version)
+    release = debian_release(version)
+    package = image_package(release, version)
     need_disk(into, DEBIAN_MIB, "Debian's binary kernel")
     with step(f"kernel: fetch {package}"):
         argv = ["apt-get", "-q", "download", f"{package}={version}"]
@@ -126,31 +127,26 @@ def _fetch_debian(version: str, into: Path) -> None:
         except InfraError as error:
             raise explain(error, "fetching Debian's kernel") from error
         (archive,) = into.glob("*.deb")
-        release = _release(package)
         wanted = {f"vmlinuz-{release}": "bzImage", f"config-{release}": "config"}
         _take(archive, {name: into / to for name, to in wanted.items()})
         archive.unlink()
     (into / "package").write_text(f"{package} {version}\n", encoding="utf-8")
 
 
-def debian_package(version: str) -> str:
-    """Return the package of the binary kernel of a version of the source."""
+def debian_release(version: str) -> str:
+    """Return the release of Debian's kernel of a version of the source, as its files are named."""
     upstream = version.partition("-")[0]
     argv = ["apt-cache", "pkgnames", f"linux-image-{upstream}"]
     # Neither `cloud` nor `rt`: those have one part more in their names.
-    plain = re.compile(rf"linux-image-{re.escape(upstream)}(?:\+\w+)?-amd64")
+    plain = re.compile(rf"linux-image-({re.escape(upstream)}(?:\+\w+)?-amd64)(?:-unsigned)?")
     names = run.run(argv, what="looking for Debian's kernel").stdout.split()
-    for name in sorted(filter(plain.fullmatch, names)):
-        if version in apt_versions(name):
-            return name
+    for release in sorted({found[1] for found in map(plain.fullmatch, names) if found}):
+        if image_package(release, version):
+            return release
     raise InfraError(
         f"apt offers no linux-image of version {version}: run `apt-get update` as root, or "
         "`./rem setup` if it offers a newer linux-source"
     )
-
-
-def _release(package: str) -> str:
-    return package.removeprefix("linux-image-")
 
 
 def _no_overlay(base: Path, into: Path) -> None:

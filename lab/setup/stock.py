@@ -24,7 +24,7 @@ from lab.setup.inputs import Inputs
 from lab.setup.need import Part, Site
 from lab.setup.newc import archive
 from lab.setup.packages import BUSYBOX, Group
-from lab.setup.stock_headers import stock_version
+from lab.setup.stock_headers import image_package, stock_version
 
 FORMAT = "5"  # raised when the product changes
 # In the order of loading; ext4 requests the checksum by its name, which loads no module here.
@@ -93,7 +93,9 @@ class Stock(Part[StockKernel]):
 def _make(release: str, into: Path) -> None:
     with tempfile.TemporaryDirectory(dir=into) as scratch:
         root = Path(scratch)
-        unpack("Debian's kernel", [f"linux-image-{release}"], root)
+        if not (package := image_package(release)):
+            raise InfraError(f"apt has headers of {release}, and no linux-image: run apt update")
+        unpack("Debian's kernel", [package], root)
         (root / "boot" / f"vmlinuz-{release}").rename(into / "bzImage")
         modules = next(root.glob(f"**/modules/{release}"))
         _plain(modules)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""Debian's headers of its own 6.12, to build modules for it.
+"""Debian's headers of its own 6.12, to build modules for it, and the package of its image.
 
 product   CACHE/debian-headers/VERSION   the packages, unpacked and not installed
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from lab.errors import InfraError
 from lab.progress import step
 from lab.run import run
-from lab.setup.apt import newest
+from lab.setup.apt import apt_versions_of, newest
 from lab.setup.fetch import unpack
 from lab.setup.need import Part, Site
 
@@ -49,6 +49,20 @@ def stock_version() -> str:
             "backports among the machine's sources?"
         )
     return newest(found)
+
+
+def image_package(release: str, version: str = "") -> str:
+    """The package with the kernel of a release, such as 6.12.118+deb12-amd64.
+
+    Debian signs a kernel some time after it has built it. Until then apt offers the same kernel
+    without a signature, which no machine of ours checks.
+
+    *version*: of the package; any if empty. Returns an empty string if apt offers none.
+    """
+    names = [f"linux-image-{release}", f"linux-image-{release}-unsigned"]
+    offered = apt_versions_of(names)
+    fits = [name for name in names if offered[name] and (not version or version in offered[name])]
+    return fits[0] if fits else ""
 
 
 def _fetch(version: str, into: Path) -> None:

@@ -6,7 +6,9 @@ from __future__ import annotations
 import pytest
 
 from lab.errors import InfraError
+from lab.setup import stock_headers
 from lab.setup.stock import library_packages
+from lab.setup.stock_headers import image_package
 
 SHOWN = """xfsprogs
   Depends: libc6
@@ -29,3 +31,31 @@ def test_libraries_have_the_names_of_the_release(urcu: str) -> None:
 def test_missing_library_is_an_error() -> None:
     with pytest.raises(InfraError, match="liburcu"):
         library_packages(SHOWN.format(urcu="libc6"))
+
+
+@pytest.mark.parametrize(
+    ("offered", "version", "package"),
+    [
+        (
+            {"linux-image-1-amd64": ["9"], "linux-image-1-amd64-unsigned": ["9"]},
+            "",
+            "linux-image-1-amd64",
+        ),
+        ({"linux-image-1-amd64-unsigned": ["9"]}, "", "linux-image-1-amd64-unsigned"),
+        (
+            {"linux-image-1-amd64": ["8"], "linux-image-1-amd64-unsigned": ["9"]},
+            "9",
+            "linux-image-1-amd64-unsigned",
+        ),
+        ({"linux-image-1-amd64": ["8"]}, "9", ""),
+        ({}, "", ""),
+    ],
+)
+def test_kernel_that_is_not_signed_yet_is_taken_unsigned(
+    monkeypatch: pytest.MonkeyPatch, offered: dict[str, list[str]], version: str, package: str
+) -> None:
+    def versions_of(names: list[str]) -> dict[str, list[str]]:
+        return {name: offered.get(name, []) for name in names}
+
+    monkeypatch.setattr(stock_headers, "apt_versions_of", versions_of)
+    assert image_package("1-amd64", version) == package
