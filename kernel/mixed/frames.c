@@ -32,6 +32,14 @@
 #include "../machine.h"
 #include "mixed.h"
 
+#undef MODULE_PARAM_PREFIX
+#define MODULE_PARAM_PREFIX "remanence."
+
+/* The sizes of which there is an experiment may be smaller than what a range must be whole of. */
+static ulong max_kib;
+module_param_named(dram_max_kib, max_kib, ulong, 0444);
+MODULE_PARM_DESC(dram_max_kib, "No more DRAM than that caches NVRAM (0: all of it)");
+
 #define RANGES_MAX 16
 #define PROBES_ORDER 8
 #define PROBE_ROUNDS 5
@@ -696,6 +704,26 @@ static void __init choose_dirty_max(void)
 		dirty_max = min_t(u64, dirty_max, div64_u64(left_ns / 2, copy_ns));
 }
 
+/* Count the frames of each level, the fastest first. Return: false if one has none. */
+static bool __init number_levels(void)
+{
+	unsigned int level, number = 0;
+
+	if (max_kib)
+		frame_count = min_t(u64, frame_count, max_kib >> (PAGE_SHIFT - 10));
+	for (level = 0; level < rem_levels_count(); level++) {
+		levels[level].count = min(levels[level].count, frame_count - number);
+		if (!levels[level].count) {
+			pr_err("remanence: dram_max_kib=%lu: it has to be a page or more for each level of DRAM, and all of those before the last\n",
+			       max_kib);
+			return false;
+		}
+		number += levels[level].count;
+		levels[level].end = number;
+	}
+	return true;
+}
+
 /**
  * rem_frames_open - take the DRAM that memtype=mixed keeps from the kernel
  *
@@ -704,15 +732,15 @@ static void __init choose_dirty_max(void)
 int __init rem_frames_open(void)
 {
 	int err = rem_levels_open(take_range);
-	unsigned int level, number;
+	unsigned int number;
 
+	if (!frame_count)
+		err = err ?: -ENODEV;
+	else if (err != -EINVAL && !number_levels())
+		err = -EINVAL;
 	if (!frame_count || err == -EINVAL) {
 		frame_count = 0;
-		return err ?: -ENODEV;
-	}
-	for (level = 0, number = 0; level < rem_levels_count(); level++) {
-		number += levels[level].count;
-		levels[level].end = number;
+		return err;
 	}
 	frames = vzalloc(array_size(frame_count, sizeof(*frames)));
 	dirty = vzalloc(BITS_TO_LONGS(frame_count) * sizeof(*dirty));

@@ -284,7 +284,7 @@ static int __init open_frames(void)
 	off_because = "no Stop would save it";
 	if (READ_ONCE(rem.state) != REM_ARMED)
 		return -EOPNOTSUPP;
-	off_because = "remanence.dram_levels is wrong";
+	off_because = "remanence.dram_levels or dram_max_kib is wrong";
 	err = rem_frames_open();
 	if (err == -EINVAL)
 		return err;
@@ -303,8 +303,8 @@ static int __init rem_mixed_init(void)
 
 	is_on = !err;
 	if (!err)
-		pr_info("remanence: %u MiB of DRAM, %u of %u pages may differ from NVRAM\n",
-			rem_frames_count() >> (20 - PAGE_SHIFT),
+		pr_info("remanence: %u KiB of DRAM, %u of %u pages may differ from NVRAM\n",
+			rem_frames_count() << (PAGE_SHIFT - 10),
 			rem_frames_dirty_max(), rem_frames_count());
 	else if (err != -ENODEV)
 		pr_err("remanence: DRAM is not used: %s: %pe\n", off_because,

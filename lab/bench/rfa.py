@@ -46,7 +46,14 @@ from lab.setup.memory import MemoryModel
 from lab.setup.power import Power
 from lab.setup.products import Kernel, Plugin, Root, need_all
 from lab.testbed.machines import make_config
-from lab.testbed.mixed_guest import CACHE_UNIT_BYTES, SYSFS, counts, mixed_config, state
+from lab.testbed.mixed_guest import (
+    CACHE_UNIT_BYTES,
+    PAGE_BYTES,
+    SYSFS,
+    counts,
+    mixed_config,
+    state,
+)
 from lab.verdict import BrokenError
 
 ROOT = Root.having("libeatmydata1", "postgresql")  # of all parts
@@ -209,7 +216,9 @@ def booted(
         plugin=spec.argument(ctl_path(config.name)),
     )
     if dram_bytes:
-        config = mixed_config(config, dram_bytes, config.cmdline_extra, SCAN_MS)
+        words = f"{config.cmdline_extra} remanence.dram_max_kib={dram_bytes // 1024}"
+        units_bytes = -(-dram_bytes // CACHE_UNIT_BYTES) * CACHE_UNIT_BYTES
+        config = mixed_config(config, units_bytes, words, SCAN_MS)
     with Machine.create(config, destroy_on_exit=True) as machine:
         attach(machine, spec)
         machine.boot()
@@ -280,9 +289,9 @@ def _rest(machine: Machine, program: Program) -> Reads:
 
 
 def cache_bytes(resident_bytes: int, percent: int) -> int:
-    """How much DRAM is the cache, in whole units; none for 0 %."""
-    units = round(resident_bytes * percent / 100 / CACHE_UNIT_BYTES)
-    return max(units, 1) * CACHE_UNIT_BYTES if percent else 0
+    """How much DRAM is the cache, in whole pages; none for 0 %."""
+    pages = round(resident_bytes * percent / 100 / PAGE_BYTES)
+    return max(pages, 1) * PAGE_BYTES if percent else 0
 
 
 def mode_bytes(size_bytes: int) -> int:

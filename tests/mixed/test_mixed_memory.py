@@ -33,6 +33,7 @@ from lab.testbed.mixed_checks import (
 from lab.testbed.mixed_guest import (
     BOOT_LIMIT_S,
     CACHE_UNIT_BYTES,
+    PAGE_BYTES,
     SYSFS,
     WorkingSet,
     counts,
@@ -94,6 +95,34 @@ def test_portable_path_copies_home_too() -> None:
     with mixed_guest(machine_name("mixed-dpm"), CACHE_BYTES, stop_mode="dpm") as machine:
         stores_survive(machine)
         assert not warnings(machine)
+
+
+FEW = 30
+
+
+@pytest.mark.in_turn
+def test_no_more_dram_is_used_than_may_be() -> None:
+    words = f"remanence.dram_max_kib={FEW * PAGE_BYTES // 1024}"
+    with mixed_guest(machine_name("mixed-few"), CACHE_BYTES, words) as machine:
+        one = WorkingSet.start(machine, "few", PAGES, FITS)
+        try:
+            wait_count(machine, "used", FEW // 2)
+            cut = cut_and_resume(machine)
+            assert 0 < cut.filled <= FEW, cut
+            goes_on(one, 8)
+        finally:
+            one.stop()
+        seen = counts(machine)
+        assert seen["frames"] == FEW >= seen["used"] > 0, seen
+        assert not warnings(machine)
+
+
+@pytest.mark.in_turn
+def test_less_than_a_page_of_dram_is_one_line_and_none_is_used() -> None:
+    with mixed_guest(machine_name("mixed-none"), CACHE_BYTES, "remanence.dram_max_kib=3") as made:
+        assert state(made) == "off: remanence.dram_levels or dram_max_kib is wrong"
+        log = sh(made, "dmesg").stdout.splitlines()
+        assert sum("dram_max_kib=3: " in one for one in log) == 1
 
 
 HUGE_PAGES = 512

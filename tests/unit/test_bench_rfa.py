@@ -79,7 +79,8 @@ def test_share_of_the_gap() -> None:
 def test_machines_without_a_cache_have_none() -> None:
     assert rfa.cache_bytes(40 << 20, 0) == 0
     assert rfa.cache_bytes(40 << 20, 25) == 10 << 20
-    assert rfa.cache_bytes(1 << 20, 5) == 2 << 20, "the least that the kernel takes"
+    assert rfa.cache_bytes(1 << 20, 5) == 13 * 4096, "whole pages"
+    assert rfa.cache_bytes(4096, 1) == 4096, "and one at least"
 
 
 def test_least_of_the_programs_counts(monkeypatch: pytest.MonkeyPatch) -> None:
