@@ -34,13 +34,27 @@ def _own_state() -> Iterator[dict[str, str]]:
 
 
 def refresh(repo: Path, source: Source) -> Record:
-    """Run the command of *source*; RemError where it fails or prints no figures."""
+    """Run the command of *source*; RemError where it fails or prints no figures.
+
+    The error names a file with all that it printed: what it had in its state folder is gone.
+    """
+    log = state_dir() / f"docs-{source.name}.log"
+    try:
+        return _refresh(repo, source, log)
+    except RemError as error:
+        kept = f"; all that it printed: {log}" if log.is_file() else ""
+        raise type(error)(f"{error.message}{kept}") from error
+
+
+def _refresh(repo: Path, source: Source, log: Path) -> Record:
+    log.unlink(missing_ok=True)
     key = measured_key(repo, source, project_files(repo))
     with _own_state() as env:
         what = f"./rem {source.command}"
-        done = run(
-            [repo / "rem", *source.words], cwd=repo, env=env, check=not source.misses, what=what
-        )
+        done = run([repo / "rem", *source.words], cwd=repo, env=env, check=False, what=what)
+    log.write_text(f"{done.stderr}{done.stdout}", encoding="utf-8")
+    if not done.ok and not source.misses:
+        raise RemError(f"{what} failed (exit {done.returncode})")
     if key != measured_key(repo, source, project_files(repo)):
         raise RemError(f"the code that {source.name} measures has changed meanwhile: run it again")
     try:
@@ -53,6 +67,7 @@ def refresh(repo: Path, source: Source) -> Record:
     lines = tuple(line for line in printed_lines if not _NOT_OUTPUT.match(line))
     record = Record(source.command, key, figures, lines)
     write_record(repo, source, record)
+    log.unlink()
     return record
 
 

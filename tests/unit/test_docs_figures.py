@@ -170,18 +170,28 @@ def test_refresh_neither_continues_nor_changes_what_is_in_the_state_folder(
     ],
 )
 def test_only_aims_that_are_listed_as_missed_may_be(
-    repo: Path, *, ok: bool, missed: list[str], misses: tuple[str, ...], why: str | None
+    repo: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    ok: bool,
+    missed: list[str],
+    misses: tuple[str, ...],
+    why: str | None,
 ) -> None:
     printed = json.dumps({"ok": ok, "missed": missed, "figures": FIGURES})
     command = repo / "rem"
-    command.write_text(f"#!/bin/sh\necho '{printed}'\nexit {int(not ok)}\n")
+    command.write_text(f"#!/bin/sh\necho a line >&2; echo '{printed}'\nexit {int(not ok)}\n")
     command.chmod(0o755)
+    monkeypatch.setenv("REM_STATE", str(repo / "state"))
+    log = repo / "state" / "docs-stops.log"
     source = replace(SOURCE, misses=dict.fromkeys(misses, "a reason"))
     if why is None:
         assert refresh(repo, source).figures == FIGURES
+        assert not log.exists()
     else:
-        with pytest.raises(RemError, match=why):
+        with pytest.raises(RemError, match=f"{why}.*; all that it printed: {log}"):
             refresh(repo, source)
+        assert log.read_text() == f"a line\n{printed}\n"
 
 
 def test_given_that_no_document_has_is_unused(repo: Path) -> None:
