@@ -159,9 +159,10 @@ class WorkingSet(Checker):
         children: int = 1,
         *,
         group: str = "",
+        lock_at: int = 0,
     ) -> WorkingSet:
         one = cls(machine, name, group)
-        one.begin(f"{pages} {hot} {one.progress} {pause_us} {children}")
+        one.begin(f"{pages} {hot} {one.progress} {pause_us} {children} {lock_at}")
         return one
 
 

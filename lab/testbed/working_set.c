@@ -2,17 +2,17 @@
 /*
  * A program that would notice a page with an old content.
  *
- *     working_set PAGES HOT PROGRESS [pause_us [children]]
+ *     working_set PAGES HOT PROGRESS [pause_us [children [lock_at]]]
  *
  * It has PAGES anonymous pages. In each round it uses the first HOT of them: each is either
  * written, every fourth round, or checked whole. What a page has to hold follows from its
  * number and that of the round, so no table tells it that could be as old as the page.
  * A few of the others are checked, too; every sixteenth round a child that shares all of
  * them checks them (`children` 1), or there is always one that has shared them for some
- * seconds, and then checks what they had when it was born (2); and one hot page goes through a pipe and an unlinked file and back, so
- * that the kernel reads and writes it as well. The number of the round is written to
- * PROGRESS after each. It ends with a line on stderr, and exit code 1, at the first
- * difference.
+ * seconds, and then checks what they had when it was born (2); and one hot page goes through
+ * a pipe and an unlinked file and back, so that the kernel reads and writes it as well. In
+ * the round `lock_at` it locks its memory. The number of the round is written to PROGRESS
+ * after each. It ends with a line on stderr, and exit code 1, at the first difference.
  */
 #include "page_words.h"
 
@@ -110,7 +110,7 @@ static void through_kernel(uint64_t round, int file)
 int main(int argc, char **argv)
 {
 	uint64_t round, page;
-	unsigned int pause_us, children;
+	unsigned int pause_us, children, lock_at;
 	int progress, file;
 	char name[] = "/tmp/working-set.XXXXXX";
 
@@ -120,6 +120,7 @@ int main(int argc, char **argv)
 	hot = strtoull(argv[2], NULL, 10);
 	pause_us = argc > 4 ? strtoul(argv[4], NULL, 10) : 0;
 	children = argc > 5 ? strtoul(argv[5], NULL, 10) : 1;
+	lock_at = argc > 6 ? strtoul(argv[6], NULL, 10) : 0;
 	progress = open_progress(argv[3]);
 	file = mkstemp(name);
 	pages = mmap(NULL, count * sizeof(*pages), PROT_READ | PROT_WRITE,
@@ -140,6 +141,8 @@ int main(int argc, char **argv)
 			page = hot + any(count - hot);
 			check(page, 0, round, "cold");
 		}
+		if (round == lock_at && mlockall(MCL_CURRENT | MCL_FUTURE))
+			fail("mlockall");
 		through_kernel(round, file);
 		if (children == 1 && round % CHILD_EVERY == 0)
 			check_in_child(round);

@@ -120,6 +120,12 @@ def lose_promise(machine: Machine) -> None:
     assert state(machine) == "waiting"
 
 
+def lose_health(machine: Machine) -> None:
+    """As when the supply has too little charge."""
+    sh(machine, "echo 'rack 600 bad a battery is empty' >/sys/kernel/remanence/health")
+    assert state(machine) == "waiting"
+
+
 def choose_disk(machine: Machine) -> None:
     sh(machine, f"echo disk >{SYSFS}/state")
     assert state(machine) == "disk"
@@ -132,7 +138,11 @@ def exclude(machine: Machine) -> None:
 
 
 @pytest.mark.parametrize(
-    "leave", [lose_promise, *(pytest.param(one, marks=IN_TURN) for one in (choose_disk, exclude))]
+    "leave",
+    [
+        lose_promise,
+        *(pytest.param(one, marks=IN_TURN) for one in (lose_health, choose_disk, exclude)),
+    ],
 )
 def test_when_it_ceases_everything_is_on_the_disk(
     machine: Machine, leave: Callable[[Machine], None]
@@ -142,6 +152,8 @@ def test_when_it_ceases_everything_is_on_the_disk(
         leave(machine)
         seen.wait(STEPS // 8)  # from now on each waits for the disk
         assert counts(machine)["pages"] == 0
+        if leave is not exclude:
+            assert f"remanence: fsync: {state(machine)}\n" in sh(machine, "dmesg").stdout
         machine.cut(UNANNOUNCED)
         machine.guest.close()
     boot_without_registry(machine)

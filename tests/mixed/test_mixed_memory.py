@@ -31,6 +31,7 @@ from lab.testbed.mixed_checks import (
     working,
 )
 from lab.testbed.mixed_guest import (
+    BIN,
     BOOT_LIMIT_S,
     CACHE_UNIT_BYTES,
     PAGE_BYTES,
@@ -95,6 +96,27 @@ def test_portable_path_copies_home_too() -> None:
     with mixed_guest(machine_name("mixed-dpm"), CACHE_BYTES, stop_mode="dpm") as machine:
         stores_survive(machine)
         assert not warnings(machine)
+
+
+LOCK_AT = 200  # a round
+
+
+@pytest.mark.in_turn
+def test_memory_that_is_locked_while_dram_has_it_goes_on(machine: Machine) -> None:
+    one = WorkingSet.start(machine, "locked", PAGES, FITS, 20_000, lock_at=LOCK_AT)
+    try:
+        wait_count(machine, "used", FITS // 2)
+        assert one.round() < LOCK_AT, "it was locked before it was in DRAM"
+        one.wait_rounds(LOCK_AT - one.round() + 1)
+        pid = f"$(pgrep -o -f '^{BIN}/{one.program} ')"
+        locked = sh(machine, f"grep VmLck /proc/{pid}/status").stdout
+        assert int(locked.split()[1]) * 1024 >= PAGES * PAGE_BYTES
+        for _ in range(2):
+            cut_and_resume(machine)
+            goes_on(one, 8)
+    finally:
+        one.stop()
+    assert not warnings(machine)
 
 
 FEW = 30
