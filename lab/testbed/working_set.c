@@ -20,7 +20,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-enum { EVERY = 4, SAMPLES = 64, CHILD_EVERY = 16, LIFE_S = 8 };
+enum { EVERY = 4, SAMPLES = 64, CHILD_EVERY = 16, LIFE_S = 8, IDLE_S = 1 };
 
 static uint64_t (*pages)[WORDS];
 static uint64_t count, hot;
@@ -81,6 +81,8 @@ static void keep_child(uint64_t round)
 		return;
 	if (child && status)
 		exit(1);
+	/* Until scans have marked pages, which a use would unmark: they are shared marked. */
+	sleep(IDLE_S);
 	child = fork();
 	if (child < 0)
 		fail("fork");
