@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from lab.machine import Machine
-from lab.testbed.mixed_checks import CACHE_BYTES, Check, rule_holds
+from lab.testbed.mixed_checks import CACHE_BYTES, Check, cut_and_resume, rule_holds
 from lab.testbed.mixed_guest import (
     BIN,
     PAGE_BYTES,
@@ -64,3 +64,30 @@ def test_what_the_kernel_tells_of_a_mapping_is_as_before(machine: Machine) -> No
         assert int(text) * 1024 >= 2 * PAGES * PAGE_BYTES
     assert "Bad page" not in sh(machine, "dmesg").stdout
     assert "BUG: " not in sh(machine, "dmesg").stdout
+
+
+# Hard faults of a process that reads each page of a file by a mapping of its own.
+HARD_FAULTS = f"""
+import mmap, resource
+with open("/root/lazy", "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as pages:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_majflt
+    sum(pages[at] for at in range(0, len(pages), {PAGE_BYTES}))
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_majflt - before)
+"""
+
+
+def hard_faults(machine: Machine) -> int:
+    return int(sh(machine, f"python3 - <<'EOF'\n{HARD_FAULTS}EOF").stdout)
+
+
+@pytest.mark.in_turn
+def test_files_in_nvram_are_mapped_without_hard_faults_after_a_power_failure(
+    machine: Machine,
+) -> None:
+    """The page cache outlives the power. A machine that has lost it reads its disk again."""
+    sh(machine, "head -c 8M /dev/urandom >/root/lazy && sync")
+    assert hard_faults(machine) == 0
+    cut_and_resume(machine)
+    assert hard_faults(machine) == 0
+    sh(machine, "echo 3 >/proc/sys/vm/drop_caches")
+    assert hard_faults(machine) > 0
