@@ -27,18 +27,21 @@ from lab import run
 from lab.campaign import engine as program
 from lab.campaign import shrink, workload
 from lab.campaign.laid import behind_firmware
-from lab.campaign.record import fresh
+from lab.campaign.record import FLUSHES, fresh
 from lab.campaign.store import Store
 from lab.campaign.workload import Workload
 from lab.errors import HangError, RemError, UsageError
 from lab.machine import Machine, MachineConfig, disks, fsck
+from lab.machine.console import READY_MARK
 from lab.machine.cut_plan import UNANNOUNCED
 from lab.messages import info
 from lab.progress import step
 from lab.record.boot_note import BootNote
 from lab.setup.ovmf import Ovmf
 from lab.setup.products import need
+from lab.testbed.fsync_guest import SYSFS
 from lab.testbed.machines import parts_of
+from lab.testbed.waiting import wait_until
 
 # In a soak: so many classes, and this share of all resumed images.
 CLASSES_MAX = 1_000
@@ -235,12 +238,15 @@ def boot(engine: Path, machine: Machine, recording: Path, image: Image, load: Wo
     output += (recording / "console.log").read_bytes()[: replayed["console_bytes"]]
     resumed = image.reason == "resume"
     try:
-        if not resumed and (dirty := _fsck_copy(machine.files.disk)):
+        # Where flushes end in memory a disk is whole when the next boot has written what it lacks.
+        in_memory = FLUSHES in machine.config.cmdline_extra
+        if not resumed and not in_memory and (dirty := _fsck_copy(machine.files.disk)):
             return dirty
         machine.boot()
         broken = _decision(machine, image) or _comes_up(machine, load, output, resumed)
-        if not broken and resumed:
-            machine.run_in_guest("sync", limit_s=GUEST_LIMIT_S)
+        if not broken and (resumed or in_memory):
+            to_disk = f"echo disk >{SYSFS}/state && sync" if in_memory else "sync"
+            machine.run_in_guest(to_disk, limit_s=GUEST_LIMIT_S)
             machine.guest.close()
             machine.cut(UNANNOUNCED)
             broken = fsck.damage(machine.files.disk)
@@ -319,13 +325,32 @@ def _comes_up(machine: Machine, load: Workload, output: bytes, resumed: bool) ->
     """What is wrong with the guest."""
     if resumed:
         machine.wait_resumed(GUEST_LIMIT_S)
-    else:
-        machine.wait_ready(GUEST_LIMIT_S, again=False)
+    elif panic := _panic_of_cold_boot(machine):
+        return f"of all promises some are broken: {panic}"
     try:
         machine.guest.wait_ssh(GUEST_LIMIT_S)
     except HangError as error:
         return error.message
     return str(workload.check(machine, load, output.decode(errors="replace"), resumed) or "")
+
+
+def _panic_of_cold_boot(machine: Machine) -> str:
+    """Wait until it is up, and return nothing; or why its kernel has panicked, by the console.
+
+    It would boot again, and panic again, until a limit: a root that flushes have not reached.
+    """
+    assert machine.console is not None
+    if machine.config.firmware_code is not None:  # which resets a machine, too
+        machine.wait_ready(GUEST_LIMIT_S, again=False)
+        return ""
+    console = machine.console
+    wait_until(
+        lambda: bool(machine.resets) or READY_MARK in console.text(),
+        f"{READY_MARK!r} on the console",
+        GUEST_LIMIT_S,
+    )
+    lines = [line for line in console.text().splitlines() if "Kernel panic" in line]
+    return "" if not machine.resets else lines[0] if lines else "the machine was reset"
 
 
 def _fsck_copy(disk: Path) -> str:

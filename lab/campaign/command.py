@@ -53,6 +53,7 @@ class Plan:
     claimed: bool = False
     mixed: bool = False
     persist: bool = False  # fsync ends in memory
+    flushes: bool = False  # and the disk's flushes do
     isa: IsaName = "x86_64"
     firmware: FirmwareName = "direct"
     soak: bool = False  # a chain of cycles instead of one
@@ -67,6 +68,7 @@ class Plan:
         words += ["claimed"] if self.claimed else []
         words += ["mixed"] if self.mixed else []
         words += ["persist"] if self.persist else []
+        words += ["flushes"] if self.flushes else []
         return "-".join(words)
 
     @property
@@ -109,7 +111,7 @@ def _planted(plan: Plan, engine: Path, folder: Path) -> list[mutants.Found]:
     """What is found of planted bugs, after a run without any."""
     names = chosen_mutants(plan)
     if plan.persist:
-        return persist.run_mutants(engine, folder, names, plan.seed)
+        return persist.run_mutants(engine, folder, names, plan.seed, flushes=plan.flushes)
     if plan.mixed:
         return mixed.run_mutants(names, plan.seed)
     found = mutants.run_model(engine, plan.seed)
@@ -177,6 +179,7 @@ def _recorded(plan: Plan, directory: Path) -> Path:
             claimed=plan.claimed,
             mixed=plan.mixed,
             persist=plan.persist,
+            flushes=plan.flushes,
             isa=plan.isa,
             firmware=plan.firmware,
         )
@@ -188,14 +191,16 @@ def _recorded(plan: Plan, directory: Path) -> Path:
 def _load(plan: Plan) -> workload.Workload:
     if plan.mixed:
         return mixed.load()
-    return persist.load() if plan.persist else workload.standard()
+    return persist.load(flushes=plan.flushes) if plan.persist else workload.standard()
 
 
 def _bugs(plan: Plan) -> list[str]:
     """Those that the machine of the plan can have."""
     if plan.mixed:
         return list(mixed.NAMES)
-    return list(persist.NAMES) if plan.persist else mutants.machine_mutants(plan.isa)
+    if plan.persist:
+        return list(persist.FLUSH_BUGS if plan.flushes else persist.NAMES)
+    return mutants.machine_mutants(plan.isa)
 
 
 def chosen_mutants(plan: Plan) -> list[str]:

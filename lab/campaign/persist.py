@@ -15,7 +15,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lab.campaign import boots, runner
@@ -46,13 +46,16 @@ from lab.verdict import Broken, BrokenError, broken_of
 # The workload syncs pages, and no more.
 IN_IMAGES = tuple(name for name, check in CACHE_BUGS.items() if check is synced_pages_are_found)
 NAMES = (*KERNEL_BUGS, *LOADER_BUGS, *CACHE_BUGS)
+# Of flushes that end in memory; the others are for tests/fsync/test_fsync_redo_planted.py.
+FLUSH_BUGS = ("redo-data-in-cache", "redo-fua-unpublished", "redo-head-early")
 IMAGES, BOOTS = 200, 12  # of a run with a bug
 LOST = "promises some are broken"  # in what lab/campaign/workload.py says
 
 
-def load() -> Workload:
-    """What runs: each of its lines is an fsync that has ended."""
-    return replace(example("synced.py"), tools=(str(need(RemReplay())),))
+def load(*, flushes: bool = False) -> Workload:
+    """What runs: each of its lines is an fsync that has ended, with *flushes* a first one."""
+    name = "flushed.py" if flushes else "synced.py"
+    return replace(example(name), tools=(str(need(RemReplay())),))
 
 
 def lost(booted: Iterable[boots.Booted]) -> int:
@@ -60,16 +63,18 @@ def lost(booted: Iterable[boots.Booted]) -> int:
     return sum(LOST in line for item in booted for line in item.disagreements)
 
 
-def run_mutants(engine: Path, folder: Path, names: list[str], seed: int) -> list[Found]:
+def run_mutants(
+    engine: Path, folder: Path, names: list[str], seed: int, *, flushes: bool = False
+) -> list[Found]:
     """What is found of each bug. If a control finds something, all are missed."""
     verdicts = {
         patch.name: patch.verdicts
         for series in (kernel_mutants(repo_dir()), loader_mutants(repo_dir()))
         for patch in series.mutants
     }
-    in_images = [name for name in names if name in IN_IMAGES]
-    in_caches = [name for name in names if name in CACHE_BUGS and name not in IN_IMAGES]
-    by_checks = [name for name in names if name not in CACHE_BUGS]
+    in_images = [name for name in names if name in (FLUSH_BUGS if flushes else IN_IMAGES)]
+    in_caches = [name for name in names if name in CACHE_BUGS and name not in in_images]
+    by_checks = [name for name in names if name not in CACHE_BUGS and name not in in_images]
     found: list[Found] = []
     if by_checks:
         kernel, loader = need(Kernel("mutants")).bz_image, need(Loader(mutants=True))
@@ -82,7 +87,7 @@ def run_mutants(engine: Path, folder: Path, names: list[str], seed: int) -> list
             checks = dict.fromkeys(CACHE_BUGS[name] for name in in_caches)
             found += _by_checks(machine, in_caches, verdicts, checks, check_on_media)
     if in_images:
-        found += _by_images(engine, folder, in_images, seed, verdicts)
+        found += _by_images(_Images(engine, folder, seed, flushes), in_images, verdicts)
     for one in found:
         info(f"campaign: mutant {one.name}: {one}")
     return found
@@ -112,20 +117,37 @@ def _by_checks(
     return found
 
 
+@dataclass(frozen=True)
+class _Images:
+    """Of what kind of run, and where it is kept for a while."""
+
+    engine: Path
+    folder: Path
+    seed: int
+    flushes: bool
+
+
 def _by_images(
-    engine: Path, folder: Path, names: list[str], seed: int, verdicts: dict[str, frozenset[str]]
+    images: _Images, names: list[str], verdicts: dict[str, frozenset[str]]
 ) -> list[Found]:
-    if broken := _recorded(engine, folder, "none", seed):
+    if broken := _recorded(images, "none"):
         info(f"campaign: without a planted bug: {broken[0]}")
         return [Found(name, frozenset(), ()) for name in names]
-    return [Found(name, verdicts[name], _recorded(engine, folder, name, seed)) for name in names]
+    return [Found(name, verdicts[name], _recorded(images, name)) for name in names]
 
 
-def _recorded(engine: Path, folder: Path, name: str, seed: int) -> tuple[Broken, ...]:
+def _recorded(images: _Images, name: str) -> tuple[Broken, ...]:
     """Record a run with that bug; what is wrong with machines that boot cuts of it."""
-    directory = folder / f"mutant-{name}"
+    directory, engine, seed = images.folder / f"mutant-{name}", images.engine, images.seed
     try:
-        run = Recorded(directory, f"campaign-{name}", load=load(), persist=True, mutant=name)
+        run = Recorded(
+            directory,
+            f"campaign-{name}",
+            load=load(flushes=images.flushes),
+            persist=True,
+            flushes=images.flushes,
+            mutant=name,
+        )
         recording = record(run)
         with tempfile.TemporaryDirectory(prefix="rem-mutants-") as scratch:
             store = Store(Path(scratch) / "results.sqlite")

@@ -39,11 +39,14 @@ from lab.setup.kernel import mutants_of
 from lab.setup.ovmf import Ovmf
 from lab.setup.products import Kernel, Loader, Plugin, need, need_all
 from lab.testbed.fsync_guest import HOLD_UP, LATE, REGISTRY
-from lab.testbed.machines import FirmwareName, firmware_fields, parts_of
+from lab.testbed.machines import FirmwareName, firmware_fields, parts_of, with_log
 from lab.testbed.planted import plant
 from lab.verdict import BrokenError
 
 PROFILE = "wsp-d510"
+LOG_MIB = 8  # of a disk whose flushes end in memory
+# A boot that finds a damaged ring goes on, so that the check can say what is lost.
+FLUSHES = "remanence.persist=32M remanence.persist_redo=12M remanence.persist_redo_force=1"
 NVRAM_BYTES = 512 << 20
 BOOT_LIMIT_S = 240.0
 GO_LIMIT_S = 240.0
@@ -75,6 +78,7 @@ class Recorded:
     claimed: bool = False  # the disk's cache is described as protected, and is not
     mixed: bool = False  # DRAM caches NVRAM
     persist: bool = False  # fsync ends in memory
+    flushes: bool = False  # and the disk's flushes do
     cpus: int = 2
     mutant: str | None = None
     late_mutant: bool = False  # planted only before the Stop that is recorded
@@ -107,8 +111,9 @@ def machine_config(recorded: Recorded) -> MachineConfig:
     at_boot = recorded.mutant is not None and not recorded.late_mutant
     words = "nokaslr" + (f" remanence.mutant={recorded.mutant}" if at_boot else "")
     words += f" remanence.dram_scan_ms={MIXED_SCAN_MS}" if recorded.mixed else ""
-    words += f" {REGISTRY} {HOLD_UP} {LATE}" if recorded.persist else ""
-    return MachineConfig(
+    if recorded.persist:
+        words += f" {FLUSHES if recorded.flushes else REGISTRY} {HOLD_UP} {LATE}"
+    config = MachineConfig(
         name=recorded.name,
         kernel=recorded.kernel or need(wanted).bz_image,
         isa=recorded.isa,
@@ -126,6 +131,7 @@ def machine_config(recorded: Recorded) -> MachineConfig:
         hold_up_ns=HOLD_UP_NS,
         **firmware,
     )
+    return with_log(config, LOG_MIB) if recorded.flushes else config
 
 
 def fresh(config: MachineConfig) -> Machine:

@@ -24,7 +24,7 @@ SOAK_MINUTES = 90.0  # of power cycles; planted bugs take the rest of two hours
 DISK_CACHES = ("volatile", "claimed")
 FIRMWARES = ("direct", "uefi")
 MEMTYPES = ("nvram", "mixed")
-PERSIST = ("disk", "memory")
+PERSIST = ("disk", "memory", "flushes")
 OF_PM = ("pm", "seed", "mutants", "as_json")
 OF_HEAP = ("heap", "mutants", "as_json")
 MUTANTS = {"full": "five", "soak": "all"}
@@ -113,7 +113,8 @@ class MachineWords:
         str,
         typer.Option(
             help="Where fsync ends: disk, or memory: then the workload is one that remembers each"
-            " fsync that has ended, and planted bugs are those of this part."
+            " fsync that has ended, and planted bugs are those of this part. flushes: those of the"
+            " disk end in memory, too, and the workload makes new files."
         ),
     ] = "disk"
 
@@ -204,14 +205,18 @@ def check(words: CampaignWords) -> Plan:
     if machine.persist not in PERSIST:
         raise UsageError(f"--persist {machine.persist}: choose {' or '.join(PERSIST)}")
     check_firmware(words)
-    mixed, persist = machine.memtype == "mixed", machine.persist == "memory"
+    mixed, persist = machine.memtype == "mixed", machine.persist != "disk"
     if (mixed or persist) and (recordings or source.model or amount.tier == "soak"):
-        option = "--memtype mixed" if mixed else "--persist memory"
+        option = "--memtype mixed" if mixed else f"--persist {machine.persist}"
         raise UsageError(f"{option}: only where one machine is recorded now")
     if mixed and persist:
-        raise UsageError("--memtype mixed and --persist memory: choose one, each has a workload")
+        raise UsageError(
+            f"--memtype mixed and --persist {machine.persist}: choose one, each has a workload"
+        )
     if persist and machine.workload:
-        raise UsageError("--persist memory has a workload of its own: leave --workload out")
+        raise UsageError(
+            f"--persist {machine.persist} has a workload of its own: leave --workload out"
+        )
     other = machine.arch != "x86_64"
     if other and (mixed or persist or recordings or source.model or amount.tier == "soak"):
         raise UsageError(f"--arch {machine.arch}: only where one machine is recorded now")
@@ -249,6 +254,7 @@ def check(words: CampaignWords) -> Plan:
         claimed=machine.disk_cache == "claimed",
         mixed=mixed,
         persist=persist,
+        flushes=machine.persist == "flushes",
         isa=cast(IsaName, machine.arch),
         firmware=cast("FirmwareName", machine.firmware),
         soak=soak and not one_source,
@@ -267,7 +273,7 @@ def check_firmware(words: CampaignWords) -> None:
         "--recording, which has its own": bool(words.source.recording),
         f"--arch {machine.arch}": machine.arch != "x86_64",
         "--memtype mixed": machine.memtype == "mixed",
-        "--persist memory": machine.persist == "memory",
+        f"--persist {machine.persist}": machine.persist != "disk",
     }
     for what, given in others.items():
         if given:

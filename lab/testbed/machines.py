@@ -15,6 +15,7 @@ from lab.isa import IsaName
 from lab.machine import MachineConfig
 from lab.machine.config import StopModeName
 from lab.machine.cut_points import QUANTUM_ICOUNT, begin_of, make_spec
+from lab.machine.disk_log import SECTOR_BYTES
 from lab.machine.machine import make_room
 from lab.machine.places import PHASES
 from lab.machine.plugin import STOPPED_OUT, PluginSpec, ctl_path
@@ -141,3 +142,12 @@ def with_cut_points(config: MachineConfig) -> MachineConfig:
     firmware = config.firmware_code is not None
     spec = make_spec(plugin, config.kernel, config.loader, config.icount, isa, firmware)
     return replace(config, cut_points=True, plugin=spec.argument(ctl_path(config.name)))
+
+
+def with_log(config: MachineConfig, mib: int) -> MachineConfig:
+    """Return *config* with its root disk under the target `remanence-log` from boot on."""
+    assert config.root is not None
+    sectors = config.root.stat().st_size // SECTOR_BYTES
+    table = f"0 {sectors} remanence-log /dev/vda {mib}"
+    words = f'{config.cmdline_extra} dm-mod.create="root,,,rw,{table}" root=/dev/dm-0'
+    return replace(config, disk_cache="volatile", cmdline_extra=words.strip())

@@ -31,10 +31,11 @@ from lab.testbed.fsx import (
     fsx_config,
 )
 from lab.testbed.fsync_guest import CRASHES
+from lab.testbed.machines import with_log
 from lab.testbed.pm_guest import kernel_complaints, sh
 from lab.testbed.promise import end_promise
 from lab.verdict import BrokenError
-from tests.hardware.test_disk_cache import damage_after_power_off, with_log
+from tests.hardware.test_disk_cache import damage_after_power_off
 from tests.support.claims import machine_name
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]

@@ -21,11 +21,11 @@ from lab.campaign.record import Patience
 from lab.machine import Machine
 from lab.machine.config import DiskModel, NicModel
 from lab.setup.products import Kernel, need
-from lab.testbed.machines import make_config
+from lab.testbed.machines import make_config, with_log
 from lab.testbed.no_stop import consoles
 from lab.testbed.planted import plant
 from lab.verdict import DETECTORS
-from tests.hardware.test_disk_cache import policy, with_log
+from tests.hardware.test_disk_cache import policy
 from tests.hardware.test_disk_logged import LOG_MIB, TABLE, Status
 from tests.support.claims import cut_with, machine_name, warnings
 from tests.support.proofs import planted

@@ -18,12 +18,11 @@ from pathlib import Path
 import pytest
 
 from lab.machine import Machine
-from lab.machine.config import DiskModel, MachineConfig
-from lab.machine.disk_log import SECTOR_BYTES
+from lab.machine.config import DiskModel
 from lab.machine.fsck import damage
 from lab.setup.products import Kernel, need
 from lab.testbed.cycle import cut_and_resume
-from lab.testbed.machines import make_config
+from lab.testbed.machines import make_config, with_log
 from lab.verdict import BrokenError
 from tests.support import disk_load
 from tests.support.claims import ARCH, BOOT_LIMIT_S, MUTANTS, machine_name, warnings
@@ -37,15 +36,6 @@ ROUND_LIMIT_S = 90.0
 OFF_LIMIT_S = 120.0
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]
-
-
-def with_log(config: MachineConfig, mib: int) -> MachineConfig:
-    """Return *config* with its root disk under the target `remanence-log` from boot on."""
-    assert config.root is not None
-    sectors = config.root.stat().st_size // SECTOR_BYTES
-    table = f"0 {sectors} remanence-log /dev/vda {mib}"
-    words = f'{config.cmdline_extra} dm-mod.create="root,,,rw,{table}" root=/dev/dm-0'
-    return replace(config, disk_cache="volatile", cmdline_extra=words.strip())
 
 
 @contextmanager
