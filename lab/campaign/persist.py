@@ -49,13 +49,16 @@ NAMES = (*KERNEL_BUGS, *LOADER_BUGS, *CACHE_BUGS)
 # Of flushes that end in memory; the others are for tests/fsync/test_fsync_redo_planted.py.
 FLUSH_BUGS = ("redo-data-in-cache", "redo-fua-unpublished", "redo-head-early")
 IMAGES, BOOTS = 200, 12  # of a run with a bug
+NEW_FILES = repo_dir() / "lab" / "testbed" / "new_files.py"
 LOST = "promises some are broken"  # in what lab/campaign/workload.py says
 
 
 def load(*, flushes: bool = False) -> Workload:
     """What runs: each of its lines is an fsync that has ended, with *flushes* a first one."""
-    name = "flushed.py" if flushes else "synced.py"
-    return replace(example(name), tools=(str(need(RemReplay())),))
+    replay = str(need(RemReplay()))
+    if flushes:
+        return replace(example("flushed.py"), tools=(replay, str(NEW_FILES)))
+    return replace(example("synced.py"), tools=(replay,))
 
 
 def lost(booted: Iterable[boots.Booted]) -> int:

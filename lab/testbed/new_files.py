@@ -12,9 +12,11 @@ fourth step also removes the file of three steps before. It uses nothing of the 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 REMOVES_EACH, BACK = 4, 3
@@ -30,13 +32,12 @@ def removed_by(file: int) -> int | None:
     return file + BACK if (file + BACK) % REMOVES_EACH == 0 else None
 
 
-def run(folder: Path, steps: int) -> None:
+def made(folder: Path) -> Iterator[int]:
+    """Make files for ever; each step that it returns is durable."""
     folder.mkdir(parents=True, exist_ok=True)
     names = os.open(folder, os.O_RDONLY)
     os.fsync(names)
-    step = 0
-    while step != steps:
-        step += 1
+    for step in itertools.count(1):
         fd = os.open(folder / "new", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640)
         os.write(fd, content(step))
         os.fsync(fd)
@@ -45,7 +46,14 @@ def run(folder: Path, steps: int) -> None:
         if step % REMOVES_EACH == 0:
             os.unlink(folder / str(step - BACK))
         os.fsync(names)
+        yield step
+
+
+def run(folder: Path, steps: int) -> None:
+    for step in made(folder):
         print(f"ack files {step}", flush=True)
+        if step == steps:
+            break
 
 
 def lost(folder: Path, acked: int) -> list[str]:
