@@ -47,7 +47,7 @@ from lab.verdict import Broken, BrokenError, broken_of
 IN_IMAGES = tuple(name for name, check in CACHE_BUGS.items() if check is synced_pages_are_found)
 NAMES = (*KERNEL_BUGS, *LOADER_BUGS, *CACHE_BUGS)
 # Of flushes that end in memory; the others are for tests/fsync/test_fsync_redo_planted.py.
-FLUSH_BUGS = ("redo-data-in-cache", "redo-fua-unpublished", "redo-head-early")
+FLUSH_BUGS = ("redo-data-in-cache", "redo-head-early")
 IMAGES, BOOTS = 200, 12  # of a run with a bug
 NEW_FILES = repo_dir() / "lab" / "testbed" / "new_files.py"
 LOST = "promises some are broken"  # in what lab/campaign/workload.py says
