@@ -206,17 +206,14 @@ def check(words: CampaignWords) -> Plan:
         raise UsageError(f"--persist {machine.persist}: choose {' or '.join(PERSIST)}")
     check_firmware(words)
     mixed, persist = machine.memtype == "mixed", machine.persist != "disk"
+    keeps = f"--persist {machine.persist}"
     if (mixed or persist) and (recordings or source.model or amount.tier == "soak"):
-        option = "--memtype mixed" if mixed else f"--persist {machine.persist}"
+        option = "--memtype mixed" if mixed else keeps
         raise UsageError(f"{option}: only where one machine is recorded now")
     if mixed and persist:
-        raise UsageError(
-            f"--memtype mixed and --persist {machine.persist}: choose one, each has a workload"
-        )
+        raise UsageError(f"--memtype mixed and {keeps}: choose one, each has a workload")
     if persist and machine.workload:
-        raise UsageError(
-            f"--persist {machine.persist} has a workload of its own: leave --workload out"
-        )
+        raise UsageError(f"{keeps} has a workload of its own: leave --workload out")
     other = machine.arch != "x86_64"
     if other and (mixed or persist or recordings or source.model or amount.tier == "soak"):
         raise UsageError(f"--arch {machine.arch}: only where one machine is recorded now")
