@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-"""`rem campaign --persist memory`, and `flushes`: at any cut each fsync that had ended is found, and
+"""`rem campaign --persist memory` and `flushes`: at any cut each fsync that had ended is found, and
 each planted bug by the verdict that it names.
 """
 
