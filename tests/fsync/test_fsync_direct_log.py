@@ -21,18 +21,18 @@ from lab.machine.cut_plan import UNANNOUNCED
 from lab.setup.products import Root, need
 from lab.testbed import fsync_guest as guest
 from lab.testbed import redo_guest as redo
+from lab.testbed import sql_rows
 from lab.testbed.fsx import EXT4, FOLDER, ext4_config, make, mount, unmount
 from lab.testbed.pm_guest import kernel_complaints, sh
-from lab.verdict import BrokenError
+from lab.testbed.sql_rows import AS_POSTGRES, long, sql
 from tests.support.claims import machine_name
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 
 NVRAM_BYTES = 1 << 30
 ROWS = 150
-LONG_S = 600.0
 PLACE = f"{FOLDER}/base"
-AS_POSTGRES = "cd / && runuser -u postgres --"
+BASE = "-h /tmp postgres"  # for psql
 BIN = "/usr/lib/postgresql/*/bin"
 SETTINGS = (
     "unix_socket_directories = '/tmp'\nlisten_addresses = ''\n"
@@ -51,18 +51,6 @@ for link in glob.glob("/proc/[0-9]*/fd/*"):
     if is_log:
         print(text.split("flags:")[1].split()[0])
 """
-ROW_WRITER = """
-import subprocess
-words = "runuser -u postgres -- stdbuf -oL psql -h /tmp -qAtX -v ON_ERROR_STOP=1 postgres".split()
-psql = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/")
-n = 0
-while True:
-    n += 1
-    psql.stdin.write(f"insert into t values({n}, repeat('x', {n * 37 % 900})) returning n;\\n")
-    psql.stdin.flush()
-    assert int(psql.stdout.readline()) == n
-    print("ack rows", n, flush=True)
-"""
 
 
 def with_database(name: str, **changes: Any) -> MachineConfig:
@@ -73,33 +61,27 @@ def with_database(name: str, **changes: Any) -> MachineConfig:
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
     with redo.redo_guest(machine_name("direct-log"), made=with_database) as made:
-        for name, text in (("rows", ROW_WRITER), ("flags", FLAGS)):
-            sh(made, f"cat >/root/{name}.py <<'EOF'\n{text}EOF")
-        sh(made, "sync")
+        sh(made, f"cat >/root/flags.py <<'EOF'\n{FLAGS}EOF")
+        sql_rows.install(made)
         yield made
 
 
-def long(machine: Machine, command: str) -> str:
-    return machine.run_in_guest(command, limit_s=LONG_S).stdout
-
-
-def sql(machine: Machine, command: str) -> str:
-    return long(machine, f'{AS_POSTGRES} psql -h /tmp -qAtX -c "{command}" postgres')
+def database(machine: Machine, words: str) -> None:
+    """Run a program of the database with these words, as its user."""
+    long(machine, f"cd / && {AS_POSTGRES} {BIN}/{words}")
 
 
 def start(machine: Machine) -> None:
-    long(machine, f"{AS_POSTGRES} {BIN}/pg_ctl -D {PLACE} -w -s -l {PLACE}/log start")
+    database(machine, f"pg_ctl -D {PLACE} -w -s -l {PLACE}/log start")
 
 
 def make_database(machine: Machine) -> None:
-    long(
-        machine,
-        f"install -d -o postgres {PLACE} && {AS_POSTGRES} {BIN}/initdb -D {PLACE} >/dev/null\n"
-        f"cat >>{PLACE}/postgresql.conf <<'EOF'\n{SETTINGS}EOF",
-    )
+    sh(machine, f"install -d -o postgres {PLACE}")
+    database(machine, f"initdb -D {PLACE} >/dev/null")
+    sh(machine, f"cat >>{PLACE}/postgresql.conf <<'EOF'\n{SETTINGS}EOF")
     start(machine)
-    sql(machine, "create table t(n int primary key, text text)")
-    sql(machine, "checkpoint")
+    sql(machine, sql_rows.TABLE, BASE)
+    sql(machine, "checkpoint", BASE)
 
 
 def begin(machine: Machine, *, with_ring: bool) -> None:
@@ -122,7 +104,7 @@ def found_again(machine: Machine, *, with_ring: bool) -> None:
 
 def write_until(machine: Machine, way: str) -> int:
     """The rows that were acknowledged before the crash, each by a write of the log."""
-    rows = guest.Acks(machine, "python3 /root/rows.py")
+    rows = sql_rows.add(machine, BASE)
     try:
         rows.wait(ROWS)
         flags = {int(one, 8) for one in sh(machine, "python3 /root/flags.py").stdout.split()}
@@ -139,15 +121,13 @@ def write_until(machine: Machine, way: str) -> int:
 
 
 def check_rows(machine: Machine, acknowledged: int) -> None:
-    count, last = map(int, sql(machine, "select count(*), coalesce(max(n), 0) from t").split("|"))
-    if not count == last >= acknowledged:
-        raise BrokenError("promises-broken", f"{acknowledged} rows acknowledged, {count} found")
-    sql(machine, "create extension if not exists amcheck")
-    sql(machine, "select bt_index_check('t_pkey', true)")
+    sql_rows.check(machine, BASE, acknowledged)
+    sql(machine, "create extension if not exists amcheck", BASE)
+    sql(machine, "select bt_index_check('t_pkey', true)", BASE)
 
 
 def end(machine: Machine, *, with_ring: bool) -> None:
-    long(machine, f"{AS_POSTGRES} {BIN}/pg_ctl -D {PLACE} -s -m fast stop")
+    database(machine, f"pg_ctl -D {PLACE} -s -m fast stop")
     if with_ring:
         redo.check_disk(machine, EXT4)
     else:
@@ -188,5 +168,5 @@ def test_rows_are_lost_with_the_ring(machine: Machine) -> None:
     with pytest.raises(RemError):  # its files may be lost, too
         start(machine)
         check_rows(machine, acknowledged)
-    long(machine, f"{AS_POSTGRES} {BIN}/pg_ctl -D {PLACE} -s -m immediate stop || true")
+    database(machine, f"pg_ctl -D {PLACE} -s -m immediate stop || true")
     redo.check_disk(machine, EXT4)

@@ -20,7 +20,7 @@ from lab.machine import Machine
 from lab.machine.cut_plan import UNANNOUNCED
 from lab.setup.kernel import FILESYSTEMS
 from lab.setup.products import Kernel, Root, need
-from lab.testbed import fsync_guest
+from lab.testbed import fsync_guest, sql_rows
 from lab.testbed.fsync_checks import replay
 from lab.testbed.fsync_guest import (
     CRASHES,
@@ -34,6 +34,7 @@ from lab.testbed.fsync_guest import (
 )
 from lab.testbed.machines import make_config
 from lab.testbed.pm_guest import kernel_complaints, sh
+from lab.testbed.sql_rows import AS_POSTGRES, LONG_S, long, sql
 from lab.verdict import BrokenError
 from tests.fsync.test_fsync_memory import DATABASE
 from tests.support.claims import machine_name
@@ -43,22 +44,9 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(3600)]
 PACKAGES = ("fio", "postgresql", "stress-ng")
 NVRAM_BYTES = 1 << 30
 ROWS = 150
-LONG_S = 600.0
 STRESS_LIMIT_S = 2400.0
 AMCHECK = "/usr/lib/postgresql/*/bin/pg_amcheck"
-AS_POSTGRES = "runuser -u postgres --"
-ROW_WRITER = """
-import subprocess
-words = "runuser -u postgres -- stdbuf -oL psql -qAtX -v ON_ERROR_STOP=1 bench".split()
-psql = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-n = 0
-while True:
-    n += 1
-    psql.stdin.write(f"insert into t values({n}, repeat('x', {n * 37 % 900})) returning n;\\n")
-    psql.stdin.flush()
-    assert int(psql.stdout.readline()) == n
-    print("ack rows", n, flush=True)
-"""
+BASE = "bench"
 # What each transaction of pgbench adds to all of them; without -n it begins with an empty history.
 SUMS = (
     "select sum(abalance) from pgbench_accounts union all "
@@ -93,37 +81,24 @@ def machine() -> Iterator[Machine]:
         yield made
 
 
-def long(machine: Machine, command: str) -> str:
-    return machine.run_in_guest(command, limit_s=LONG_S).stdout
-
-
-def sql(machine: Machine, command: str, base: str = "bench") -> str:
-    return long(machine, f'cd / && {AS_POSTGRES} psql -qAtX -c "{command}" {base}')
-
-
 def start_database(machine: Machine) -> None:
     long(machine, "service postgresql start")
     ready = f"{AS_POSTGRES} pg_isready -q"
     long(machine, f"for i in $(seq 100); do {ready} && exit 0; sleep 1; done; exit 1")
 
 
+def make_database(machine: Machine) -> None:
+    sql(machine, f"create database {BASE}", "postgres")
+    sql(machine, f"create extension amcheck; {sql_rows.TABLE}", BASE)
+    long(machine, f"cd / && {AS_POSTGRES} pgbench -i -q -s 1 {BASE}")
+    sql_rows.install(machine)
+
+
 @pytest.fixture(scope="module")
 def database(machine: Machine) -> Machine:
     start_database(machine)
-    sql(machine, "create database bench", "postgres")
-    sql(machine, "create extension amcheck; create table t(n int primary key, text text)")
-    long(machine, f"cd / && {AS_POSTGRES} pgbench -i -q -s 1 bench")
-    sh(machine, f"cat >/root/rows.py <<'EOF'\n{ROW_WRITER}EOF\nsync")
+    make_database(machine)
     return machine
-
-
-def check_rows(machine: Machine, acknowledged: int) -> None:
-    """Of t: all that was acknowledged is there, in order."""
-    count, last = map(int, sql(machine, "select count(*), coalesce(max(n), 0) from t").split("|"))
-    if not count == last >= acknowledged:
-        raise BrokenError(
-            "promises-broken", f"{acknowledged} rows acknowledged, {count} found, the last {last}"
-        )
 
 
 def lose_registry(machine: Machine) -> None:
@@ -136,13 +111,13 @@ def lose_registry(machine: Machine) -> None:
 def test_postgresql_keeps_what_it_has_committed(database: Machine, way: str) -> None:
     machine = database
     assert state(machine) == "memory"
-    sql(machine, "truncate t")
+    sql(machine, "truncate t", BASE)
     sh(
         machine,
         f"cd / && setsid {AS_POSTGRES} pgbench -n -c 2 -T 3600 bench >/dev/null 2>&1 </dev/null &",
     )
     before = counts(machine)
-    rows = Acks(machine, "python3 /root/rows.py")
+    rows = sql_rows.add(machine, BASE)
     try:
         rows.wait(ROWS)
         assert counts(machine)["in_memory"] - before["in_memory"] > ROWS // 2
@@ -151,20 +126,20 @@ def test_postgresql_keeps_what_it_has_committed(database: Machine, way: str) -> 
         rows.close()
     replay(machine)
     start_database(machine)
-    check_rows(machine, rows.acks["rows"])
-    sums = sql(machine, SUMS).split()
+    sql_rows.check(machine, BASE, rows.acks["rows"])
+    sums = sql(machine, SUMS, BASE).split()
     assert len(sums) == 4 and len(set(sums)) == 1, sums
-    assert int(sql(machine, "select count(*) from pgbench_history"))
+    assert int(sql(machine, "select count(*) from pgbench_history", BASE))
     long(machine, f"cd / && {AS_POSTGRES} {AMCHECK} --heapallindexed bench")
     assert not kernel_complaints(machine)
 
 
 def test_rows_are_lost_with_the_registry(database: Machine) -> None:
     machine = database
-    sql(machine, "truncate t")
-    sql(machine, "checkpoint")
+    sql(machine, "truncate t", BASE)
+    sql(machine, "checkpoint", BASE)
     sh(machine, "sync")
-    rows = Acks(machine, "python3 /root/rows.py")
+    rows = sql_rows.add(machine, BASE)
     try:
         rows.wait(ROWS)
         lose_registry(machine)
@@ -172,7 +147,7 @@ def test_rows_are_lost_with_the_registry(database: Machine) -> None:
         rows.close()
     start_database(machine)
     with pytest.raises(BrokenError) as broken:
-        check_rows(machine, rows.acks["rows"])
+        sql_rows.check(machine, BASE, rows.acks["rows"])
     assert broken.value.verdict == "promises-broken"
 
 

@@ -15,26 +15,24 @@ import pytest
 
 from lab.machine import Machine
 from lab.setup.products import Root, need
-from lab.testbed import fsync_guest
+from lab.testbed import fsync_guest, sql_rows
 from lab.testbed.fsync_guest import Acks
 from lab.testbed.machines import make_config
 from lab.testbed.mixed_checks import CACHE_BYTES, cut_and_resume
 from lab.testbed.mixed_guest import mixed_config, state, wait_count
 from lab.testbed.pm_guest import kernel_complaints, sh
+from lab.testbed.sql_rows import AS_POSTGRES, long, sql
 from tests.fsync.test_fsync_memory import DATABASE
 from tests.fsync.test_fsync_programs import (
     AMCHECK,
-    AS_POSTGRES,
+    BASE,
     PACKAGES,
-    ROW_WRITER,
     ROWS,
     STRESS,
     STRESS_LIMIT_S,
     SUMS,
-    check_rows,
     fio,
-    long,
-    sql,
+    make_database,
     start_database,
     verify,
 )
@@ -56,13 +54,10 @@ def machine() -> Iterator[Machine]:
 
 def test_postgresql_keeps_what_it_has_committed(machine: Machine) -> None:
     start_database(machine)
-    sql(machine, "create database bench", "postgres")
-    sql(machine, "create extension amcheck; create table t(n int primary key, text text)")
-    long(machine, f"cd / && {AS_POSTGRES} pgbench -i -q -s 1 bench")
-    sh(machine, f"cat >/root/rows.py <<'EOF'\n{ROW_WRITER}EOF\nsync")
+    make_database(machine)
     load = f"{AS_POSTGRES} pgbench -c 2 -T 3600 bench"
     sh(machine, f"cd / && setsid {load} >/dev/null 2>&1 </dev/null &")
-    rows = Acks(machine, "python3 /root/rows.py")
+    rows = sql_rows.add(machine, BASE)
     try:
         for _ in range(2):
             rows.wait(ROWS // 3)
@@ -72,8 +67,8 @@ def test_postgresql_keeps_what_it_has_committed(machine: Machine) -> None:
     finally:
         rows.close()
     start_database(machine)
-    check_rows(machine, rows.acks["rows"])
-    sums = sql(machine, SUMS).split()
+    sql_rows.check(machine, BASE, rows.acks["rows"])
+    sums = sql(machine, SUMS, BASE).split()
     assert len(sums) == 4 and len(set(sums)) == 1, sums
     long(machine, f"cd / && {AS_POSTGRES} {AMCHECK} --heapallindexed bench")
     assert not kernel_complaints(machine)
