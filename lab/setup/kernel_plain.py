@@ -117,8 +117,7 @@ class PlainDebian(Part[DebianKernel]):
 
 
 def _fetch_debian(version: str, into: Path) -> None:
-    release = debian_release(version)
-    package = image_package(release, version)
+    release, package = debian_image(version)
     need_disk(into, DEBIAN_MIB, "Debian's binary kernel")
     with step(f"kernel: fetch {package}"):
         argv = ["apt-get", "-q", "download", f"{package}={version}"]
@@ -133,16 +132,17 @@ def _fetch_debian(version: str, into: Path) -> None:
     (into / "package").write_text(f"{package} {version}\n", encoding="utf-8")
 
 
-def debian_release(version: str) -> str:
-    """Return the release of Debian's kernel of a version of the source, as its files are named."""
+def debian_image(version: str) -> tuple[str, str]:
+    """Return the release of Debian's kernel of a version of the source, as its files are named, and
+    its package."""
     upstream = version.partition("-")[0]
     argv = ["apt-cache", "pkgnames", f"linux-image-{upstream}"]
     # Neither `cloud` nor `rt`: those have one part more in their names.
     plain = re.compile(rf"linux-image-({re.escape(upstream)}(?:\+\w+)?-amd64)(?:-unsigned)?")
     names = run.run(argv, what="looking for Debian's kernel").stdout.split()
     for release in sorted({found[1] for found in map(plain.fullmatch, names) if found}):
-        if image_package(release, version):
-            return release
+        if package := image_package(release, version):
+            return release, package
     raise InfraError(
         f"apt offers no linux-image of version {version}: run `apt-get update` as root, or "
         "`./rem setup` if it offers a newer linux-source"
