@@ -35,7 +35,7 @@
 #undef MODULE_PARAM_PREFIX
 #define MODULE_PARAM_PREFIX "remanence."
 
-/* The sizes of which there is an experiment may be smaller than what a range must be whole of. */
+/* Experiments need less DRAM than the smallest range that memremap_pages() takes. */
 static ulong max_kib;
 module_param_named(dram_max_kib, max_kib, ulong, 0444);
 MODULE_PARM_DESC(dram_max_kib, "No more DRAM than that caches NVRAM (0: all of it)");

@@ -27,7 +27,7 @@ from lab import run
 from lab.campaign import engine as program
 from lab.campaign import shrink, workload
 from lab.campaign.laid import behind_firmware
-from lab.campaign.record import FLUSHES, fresh
+from lab.campaign.record import flushes_end_in_memory, fresh
 from lab.campaign.store import Store
 from lab.campaign.workload import Workload
 from lab.errors import HangError, RemError, UsageError
@@ -41,7 +41,6 @@ from lab.setup.ovmf import Ovmf
 from lab.setup.products import need
 from lab.testbed.fsync_guest import SYSFS
 from lab.testbed.machines import parts_of
-from lab.testbed.waiting import wait_until
 
 # In a soak: so many classes, and this share of all resumed images.
 CLASSES_MAX = 1_000
@@ -239,7 +238,7 @@ def boot(engine: Path, machine: Machine, recording: Path, image: Image, load: Wo
     resumed = image.reason == "resume"
     try:
         # Where flushes end in memory a disk is whole when the next boot has written what it lacks.
-        in_memory = FLUSHES in machine.config.cmdline_extra
+        in_memory = flushes_end_in_memory(machine.config)
         if not resumed and not in_memory and (dirty := _fsck_copy(machine.files.disk)):
             return dirty
         machine.boot()
@@ -326,7 +325,7 @@ def _comes_up(machine: Machine, load: Workload, output: bytes, resumed: bool) ->
     if resumed:
         machine.wait_resumed(GUEST_LIMIT_S)
     elif panic := _panic_of_cold_boot(machine):
-        return f"of all promises some are broken: {panic}"
+        return workload.broken_promises("all", panic)
     try:
         machine.guest.wait_ssh(GUEST_LIMIT_S)
     except HangError as error:
@@ -335,22 +334,13 @@ def _comes_up(machine: Machine, load: Workload, output: bytes, resumed: bool) ->
 
 
 def _panic_of_cold_boot(machine: Machine) -> str:
-    """Wait until it is up, and return nothing; or why its kernel has panicked, by the console.
+    """Wait until it is up, and return nothing; or what the console says of its kernel's panic.
 
     It would boot again, and panic again, until a limit: a root that flushes have not reached.
     """
     assert machine.console is not None
-    if machine.config.firmware_code is not None:  # which resets a machine, too
-        machine.wait_ready(GUEST_LIMIT_S, again=False)
-        return ""
-    console = machine.console
-    wait_until(
-        lambda: bool(machine.resets) or READY_MARK in console.text(),
-        f"{READY_MARK!r} on the console",
-        GUEST_LIMIT_S,
-    )
-    lines = [line for line in console.text().splitlines() if "Kernel panic" in line]
-    return "" if not machine.resets else lines[0] if lines else "the machine was reset"
+    found = machine.console.expect(rf"{READY_MARK}|Kernel panic.*\n", GUEST_LIMIT_S)[0]
+    return "" if found == READY_MARK else found.strip()
 
 
 def _fsck_copy(disk: Path) -> str:

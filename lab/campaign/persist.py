@@ -22,7 +22,7 @@ from lab.campaign import boots, runner
 from lab.campaign.mutants import Found
 from lab.campaign.record import Recorded, record
 from lab.campaign.store import Store
-from lab.campaign.workload import Workload, example
+from lab.campaign.workload import BROKEN, Workload, example
 from lab.errors import RemError
 from lab.machine import Machine
 from lab.messages import info
@@ -50,7 +50,6 @@ NAMES = (*KERNEL_BUGS, *LOADER_BUGS, *CACHE_BUGS)
 FLUSH_BUGS = ("redo-data-in-cache", "redo-head-early")
 IMAGES, BOOTS = 200, 12  # of a run with a bug
 NEW_FILES = repo_dir() / "lab" / "testbed" / "new_files.py"
-LOST = "promises some are broken"  # in what lab/campaign/workload.py says
 
 
 def load(*, flushes: bool = False) -> Workload:
@@ -63,7 +62,7 @@ def load(*, flushes: bool = False) -> Workload:
 
 def lost(booted: Iterable[boots.Booted]) -> int:
     """Images in which an fsync that had ended is not found."""
-    return sum(LOST in line for item in booted for line in item.disagreements)
+    return sum(BROKEN in line for item in booted for line in item.disagreements)
 
 
 def run_mutants(
@@ -162,7 +161,7 @@ def _recorded(images: _Images, name: str) -> tuple[Broken, ...]:
             finally:
                 store.close()
         return tuple(
-            Broken("promises-broken", line) for line in booted.disagreements if LOST in line
+            Broken("promises-broken", line) for line in booted.disagreements if BROKEN in line
         )
     except BrokenError as error:  # of the run itself
         return (broken_of(error),)

@@ -134,6 +134,11 @@ def machine_config(recorded: Recorded) -> MachineConfig:
     return with_log(config, LOG_MIB) if recorded.flushes else config
 
 
+def flushes_end_in_memory(config: MachineConfig) -> bool:
+    """Whether it is a machine of Recorded.flushes."""
+    return FLUSHES in config.cmdline_extra
+
+
 def fresh(config: MachineConfig) -> Machine:
     """A new machine; an existing one of that name was left by a killed campaign."""
     try:

@@ -39,6 +39,7 @@ FIRST_LIMIT_S = 240.0  # of a server that starts, on a busy host
 GO_ON_LIMIT_S = 120.0
 CHECK_LIMIT_S = 300.0
 POLL_S = 0.1
+BROKEN = "promises some are broken"
 
 
 @dataclass(frozen=True)
@@ -148,6 +149,11 @@ def _stderr(machine: Machine) -> str:
     return " ".join(text.split())
 
 
+def broken_promises(count: str, why: str) -> str:
+    """The message about promises that a boot has not kept; it has BROKEN."""
+    return f"of {count} {BROKEN}: {why}"
+
+
 def check(
     machine: Machine,
     load: Workload,
@@ -179,7 +185,7 @@ def check(
     )
     if not done.ok:
         text = " ".join((done.stdout + " " + done.stderr).split()) or f"exit {done.returncode}"
-        why = f"of {len(printed(before))} promises some are broken: {text[-300:]}"
+        why = broken_promises(str(len(printed(before))), text[-300:])
         return Broken("promises-broken", why)
     warned = kernel_warnings(machine.console.text())
     if not warned:

@@ -154,8 +154,8 @@ class AmountWords:
         str | None,
         typer.Option(
             help="Planted bugs of kernel and loader: all, five (by commit), none, or names."
-            " Default five, or all in tier soak, with --memtype mixed and with --persist memory;"
-            " none with --model or --recording, and where caches survive.",
+            " Default five, or all in tier soak, with --memtype mixed and where fsync ends in"
+            " memory; none with --model or --recording, and where caches survive.",
             metavar="NAMES",
         ),
     ] = None
