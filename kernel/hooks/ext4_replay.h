@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* For fs/ext4/namei.c: names that a replay of fast commits adds. */
+/* For fs/ext4/namei.c, also of a module: names that a replay of fast commits adds. */
 #ifndef REM_EXT4_REPLAY_H
 #define REM_EXT4_REPLAY_H
 
 #ifdef CONFIG_REMANENCE
-#include "hooks.h"
-
 /**
  * rem_name_may_be_there - whether the folder may have a name that is to be added
  * @sb: the file system

@@ -188,7 +188,7 @@ static bool end(unsigned long pfn, enum rem_dram_reason why)
 		if (!copy || (copy & MAPPED && !leaves))
 			return false;
 	} while (!try_cmpxchg(&copies[pfn], &copy, 0));
-	trace_end(pfn, page_to_pfn(frame_of(copy)), why);
+	trace_dram_end(pfn, page_to_pfn(frame_of(copy)), why);
 	if (copy & MAPPED)
 		rem_map_rest(frame_of(copy));
 	else
@@ -274,7 +274,7 @@ static void make_copy(struct folio *folio, struct page *page)
 	/* A full barrier: in front of it the content, behind it what has changed. */
 	xchg(&copies[pfn], rem_frame_number(frame) + 1);
 	atomic64_inc(&rem_mixed_counts.file_copied);
-	trace_copy(pfn, page_to_pfn(frame), REM_DRAM_SCAN);
+	trace_dram_copy(pfn, page_to_pfn(frame), REM_DRAM_SCAN);
 	if (!may_have_copy(folio))
 		end(pfn, REM_DRAM_CHANGES);
 	else if (rem_files_has(folio->mapping->host))

@@ -82,7 +82,7 @@ static void map(struct vm_fault *vmf, struct folio *folio, struct page *page,
 	if (frame && !pte_write(entry)) {
 		entry = entry_of(entry, page_to_pfn(frame), true);
 		atomic64_inc(&rem_mixed_counts.file_mapped);
-		trace_map(page_to_pfn(page), page_to_pfn(frame), REM_DRAM_FAULT);
+		trace_dram_map(page_to_pfn(page), page_to_pfn(frame), REM_DRAM_FAULT);
 	}
 	/* What was only near has not been used. */
 	if (addr != vmf->address)
@@ -124,7 +124,7 @@ static bool place_one(struct folio *folio, struct vm_area_struct *vma,
 		if (!place->is_frame)
 			continue;
 		atomic64_inc(&rem_mixed_counts.file_mapped);
-		trace_map(folio_pfn(folio), place->pfn, REM_DRAM_SCAN);
+		trace_dram_map(folio_pfn(folio), place->pfn, REM_DRAM_SCAN);
 	}
 	mmu_notifier_invalidate_range_end(&range);
 	return true;
@@ -172,7 +172,7 @@ bool rem_map_end(struct folio *folio, enum rem_dram_reason why)
 	frame = rem_copy_take(folio_pfn(folio));
 	if (!frame)
 		return false;
-	trace_end(folio_pfn(folio), page_to_pfn(frame), why);
+	trace_dram_end(folio_pfn(folio), page_to_pfn(frame), why);
 	place_all(folio, &folio->page, false);
 	rem_map_rest(frame);
 	return true;

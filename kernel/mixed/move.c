@@ -115,8 +115,8 @@ void rem_move_up(struct rem_move *move, struct vm_area_struct *vma,
 			continue;
 		/* Migration entries are gone, which tell by it what they count as. */
 		migrate_pfn_to_page(move->src[i])->mapping = NULL;
-		trace_promote(move->src[i] >> MIGRATE_PFN_SHIFT, page_to_pfn(frame),
-			      move->reason);
+		trace_dram_promote(move->src[i] >> MIGRATE_PFN_SHIFT, page_to_pfn(frame),
+				   move->reason);
 		rem_frame_clean(frame, move->reason);
 		put_page(frame);
 		moved++;
@@ -184,7 +184,7 @@ static void settle_down(unsigned long src, unsigned long *dst,
 	if (!home)
 		return;
 	if (src & MIGRATE_PFN_MIGRATE) {
-		trace_demote(page_to_pfn(home), page_to_pfn(frame), why);
+		trace_dram_demote(page_to_pfn(home), page_to_pfn(frame), why);
 		rem_heat_moved(frame, home);
 		rem_frame_cleaned(frame);
 		rem_frame_leave(frame);
@@ -285,8 +285,8 @@ static void settle_other(unsigned long src, unsigned long dst)
 	if (!to)
 		return;
 	if (src & MIGRATE_PFN_MIGRATE) {
-		trace_level(page_to_pfn(rem_frame_home(to)), page_to_pfn(to),
-			    REM_DRAM_SCAN);
+		trace_dram_level(page_to_pfn(rem_frame_home(to)), page_to_pfn(to),
+				 REM_DRAM_SCAN);
 		rem_heat_moved(from, to);
 		rem_frame_hand_over(from, to);
 		swap(from, to);
@@ -408,7 +408,7 @@ void rem_frame_clean(struct page *frame, enum rem_dram_reason why)
 			copy_if_other(home, frame);
 			rem_frame_cleaned(frame);
 			atomic64_inc(&rem_mixed_counts.cleaned);
-			trace_clean(page_to_pfn(home), page_to_pfn(frame), why);
+			trace_dram_clean(page_to_pfn(home), page_to_pfn(frame), why);
 		}
 	}
 	folio_unlock(folio);

@@ -69,7 +69,7 @@ static struct page *begin(struct page *home, struct mm_struct *mm, bool zero)
 	rem_heat_began(frame);
 	unlock_page(frame);
 	atomic64_inc(&rem_mixed_counts.began);
-	trace_new(page_to_pfn(home), page_to_pfn(frame), REM_DRAM_FAULT);
+	trace_dram_new(page_to_pfn(home), page_to_pfn(frame), REM_DRAM_FAULT);
 	return frame;
 }
 

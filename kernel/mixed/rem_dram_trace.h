@@ -53,14 +53,14 @@ DECLARE_EVENT_CLASS(rem_dram_page,
 			      enum rem_dram_reason reason),                \
 		     TP_ARGS(pfn, frame, reason))
 
-REM_DRAM_EVENT(promote);
-REM_DRAM_EVENT(demote);
-REM_DRAM_EVENT(level);
-REM_DRAM_EVENT(clean);
-REM_DRAM_EVENT(new);
-REM_DRAM_EVENT(copy);
-REM_DRAM_EVENT(map);
-REM_DRAM_EVENT(end);
+REM_DRAM_EVENT(dram_promote);
+REM_DRAM_EVENT(dram_demote);
+REM_DRAM_EVENT(dram_level);
+REM_DRAM_EVENT(dram_clean);
+REM_DRAM_EVENT(dram_new);
+REM_DRAM_EVENT(dram_copy);
+REM_DRAM_EVENT(dram_map);
+REM_DRAM_EVENT(dram_end);
 
 #endif /* REM_DRAM_TRACE_H */
 

@@ -155,7 +155,7 @@ static void make_copy(unsigned int number, pte_t *pte)
 	smp_wmb(); /* a Stop that finds the entry finds the copy */
 	map(pte, page_to_pfn(frame));
 	atomic64_inc(&rem_mixed_counts.text_copied);
-	trace_copy(page_to_pfn(page), page_to_pfn(frame), REM_DRAM_SCAN);
+	trace_dram_copy(page_to_pfn(page), page_to_pfn(frame), REM_DRAM_SCAN);
 }
 
 static void end_copy(unsigned int number, pte_t *pte)
@@ -165,7 +165,7 @@ static void end_copy(unsigned int number, pte_t *pte)
 	map(pte, home_of(number));
 	WRITE_ONCE(text_copies[number], 0);
 	used--;
-	trace_end(home_of(number), page_to_pfn(frame), REM_DRAM_SCAN);
+	trace_dram_end(home_of(number), page_to_pfn(frame), REM_DRAM_SCAN);
 	rem_map_rest(frame);
 }
 

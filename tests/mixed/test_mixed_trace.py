@@ -28,7 +28,16 @@ from tests.support.claims import machine_name, warnings
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
 
 TRACE = "/sys/kernel/tracing"
-EVENTS = {"promote", "demote", "level", "clean", "new", "copy", "map", "end"}
+EVENTS = {
+    "dram_promote",
+    "dram_demote",
+    "dram_level",
+    "dram_clean",
+    "dram_new",
+    "dram_copy",
+    "dram_map",
+    "dram_end",
+}
 LINE = re.compile(r" (\w+): pfn=0x([0-9a-f]+) frame=0x([0-9a-f]+) reason=(\w+)$")
 
 
@@ -82,16 +91,16 @@ def test_anonymous_pages_are_traced_as_they_are_counted(machine: Machine) -> Non
         sh(machine, f"echo 0 >{TRACE}/tracing_on")
         events = end(machine)
     kinds = Counter(event.name for event in events)
-    assert kinds["promote"] >= FITS // 8
+    assert kinds["dram_promote"] >= FITS // 8
     # The pages of the program, of which each began there, and went home once.
-    assert kinds["new"] >= FITS // 2 and kinds["demote"] >= FITS // 8
-    assert kinds["clean"] >= FITS // 8
-    assert {event.reason for event in events if event.name == "new"} == {"fault"}
-    assert {event.reason for event in events if event.name == "promote"} == {"scan"}
+    assert kinds["dram_new"] >= FITS // 2 and kinds["dram_demote"] >= FITS // 8
+    assert kinds["dram_clean"] >= FITS // 8
+    assert {event.reason for event in events if event.name == "dram_new"} == {"fault"}
+    assert {event.reason for event in events if event.name == "dram_promote"} == {"scan"}
     first = NVRAM_PHYS // PAGE_BYTES
     assert all(event.pfn >= first > event.frame for event in events)
-    places = {event.pfn: event.frame for event in events if event.name == "promote"}
-    homes = [event for event in events if event.name == "clean" and event.pfn in places]
+    places = {event.pfn: event.frame for event in events if event.name == "dram_promote"}
+    homes = [event for event in events if event.name == "dram_clean" and event.pfn in places]
     assert homes, "no page was cleaned that had come"
 
 
@@ -105,8 +114,8 @@ def test_reasons_are_those_of_the_rule(machine: Machine) -> None:
             wait_count(machine, count, before[count] + FITS // 8)
         events = end(machine)
     sh(machine, f"echo heat >{SYSFS}/policy")
-    assert "use" in {event.reason for event in events if event.name == "promote"}
-    assert {event.reason for event in events if event.name == "demote"} == {"room"}
+    assert "use" in {event.reason for event in events if event.name == "dram_promote"}
+    assert {event.reason for event in events if event.name == "dram_demote"} == {"room"}
 
 
 def test_copies_of_files_are_traced(machine: Machine) -> None:
@@ -115,7 +124,7 @@ def test_copies_of_files_are_traced(machine: Machine) -> None:
         goes_on(one, 24)
         events = end(machine)
     kinds = Counter(event.name for event in events)
-    assert kinds["copy"] and kinds["map"] and kinds["end"]
-    ends = {event.reason for event in events if event.name == "end"}
+    assert kinds["dram_copy"] and kinds["dram_map"] and kinds["dram_end"]
+    ends = {event.reason for event in events if event.name == "dram_end"}
     assert ends & {"writes", "changes"}, ends
     assert not warnings(machine)
