@@ -97,7 +97,7 @@ struct table {
 	bool empty; /* all of DRAM go down */
 	bool down_only; /* none goes up */
 	bool up_huge; /* a huge page has room */
-	bool marks; /* faults tell of uses: policy.c */
+	bool marks; /* a rule decides: policy.c */
 	bool leave; /* none may be in DRAM */
 	bool over; /* some have to leave it: the group has more than it may */
 	bool clears; /* accessed bits are taken, and nothing else is done */
@@ -271,13 +271,14 @@ static int look_at_huge(struct table *table, pmd_t *pmd, unsigned long addr,
 	return 1;
 }
 
-/* For rules that are told of uses by faults. Return: whether the TLB has to be flushed. */
+/* For rules that do not go by heat. Return: whether the TLB has to be flushed. */
 static bool mark(struct table *table, struct vm_area_struct *vma,
 		 unsigned long addr, pte_t *pte)
 {
 	pte_t entry = ptep_get(pte);
 	unsigned long pfn = pte_pfn(entry);
 	struct page *page;
+	bool up;
 
 	/* The hand takes its accessed bit. */
 	if (rem_frames_has(pfn) && !pte_special(entry)) {
@@ -293,7 +294,14 @@ static bool mark(struct table *table, struct vm_area_struct *vma,
 			look_at_file(table, vma, addr, pte, page);
 		return false;
 	}
-	if (table->down_only || !rem_policy_mark(vma, addr, pte, page_folio(page)))
+	if (table->down_only)
+		return false;
+	if (rem_policy_asks(page_folio(page), &up)) {
+		if (up)
+			__set_bit((addr - table->start) >> PAGE_SHIFT, table->up);
+		return false;
+	}
+	if (!rem_policy_mark(vma, addr, pte, page_folio(page)))
 		return false;
 	heats[pfn].scan = scan;
 	atomic64_inc(&rem_mixed_counts.marked);

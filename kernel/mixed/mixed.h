@@ -184,7 +184,7 @@ bool rem_heat_is_pressed(void);
 bool rem_heat_is_this_scan(unsigned long pfn);
 
 /* policy.c: the rule that chooses what comes and goes */
-int rem_policy_set(const char *name);
+int rem_policy_set(const char *name, unsigned int period_us);
 ssize_t rem_policy_show(char *buf);
 bool rem_policy_marks(void);
 bool rem_policy_copies(void);
@@ -193,9 +193,15 @@ unsigned int rem_policy_room(void);
 bool rem_policy_has_room(unsigned int pages);
 bool rem_policy_wants_huge(struct folio *folio);
 bool rem_policy_wants_file(unsigned long pfn);
+bool rem_policy_asks(struct folio *folio, bool *ret_up);
 bool rem_policy_mark(struct vm_area_struct *vma, unsigned long addr, pte_t *pte,
 		     struct folio *folio);
 bool rem_policy_make_room(void);
+
+/* damon.c: what the kernel's monitor of accesses finds hot */
+int rem_damon_begin(unsigned int period_us);
+void rem_damon_end(void);
+bool rem_damon_is_hot(unsigned long pfn);
 
 /* group.c: control groups */
 #ifdef CONFIG_MEMCG

@@ -11,14 +11,16 @@
  *		that is used within a scan's time after it was marked comes up, and as long
  *		as much of DRAM is free, any that is used
  *   nomad	as Nomad does (Xiang et al., OSDI 2024): a page that is used after it was
- *		marked comes up if it is on the kernel's list of active pages; else the use
- *		brings it nearer to that
+ *		marked comes up if it is on the kernel's list of active pages, or in one of
+ *		the two youngest generations where the kernel has these (MGLRU); else the
+ *		use brings it nearer to that
+ *   damon	what the kernel's monitor of accesses finds hot comes up (damon.c)
  *
  * `numa' and `nomad' are told of a use by a fault. Each scan marks the anonymous pages that
  * programs have mapped in NVRAM: their entries are as those of mprotect(PROT_NONE), and
  * the first use is a fault, which makes the entry what it was, and asks the rule. The page
  * moves at once. Pages of files are told of by their accessed bits, and by read(), as for
- * `heat'.
+ * `heat'. `damon' marks nothing: scans ask it of each page.
  *
  * What leaves DRAM for these is chosen as Linux' reclaim does, by two marks of a
  * page (active, and used since it was looked at last), when less than a part of DRAM is
@@ -27,7 +29,9 @@
  * a page that is as its home moves down without a copy.
  */
 #include <linux/mm.h>
+#include <linux/mm_inline.h>
 #include <linux/mmu_notifier.h>
+#include <linux/mutex.h>
 #include <linux/pagemap.h>
 #include <linux/pgtable.h>
 #include <linux/rmap.h>
@@ -59,15 +63,22 @@
  * struct rule - one of dram/policy
  * @name: as administrators know it
  * @wants: whether DRAM shall have a page of NVRAM that a fault has told of, and that was
- *	marked in the same scan, or not; NULL: no page is marked, and heat.c decides
+ *	marked in the same scan, or not; NULL: heat.c decides
  * @wants_file: the same of a page of a file that was used since the last scan
+ * @asks: no page is marked, and scans ask @wants of each
  * @leaves_read: pages that are not programs' own get no copies
+ * @begin: before it is in force, if it needs that, with the period of scans in
+ *	microseconds. Return: 0 or a negative errno.
+ * @end: after it was
  */
 struct rule {
 	const char *name;
 	bool (*wants)(struct folio *folio, bool at_once);
 	bool (*wants_file)(struct folio *folio);
+	bool asks;
 	bool leaves_read;
+	int (*begin)(unsigned int period_us);
+	void (*end)(void);
 };
 
 static unsigned int mark_of(unsigned int parts)
@@ -90,9 +101,24 @@ static bool numa_wants_file(struct folio *folio)
 	return true;
 }
 
+/* A page in a generation is on no list of active pages. */
+static bool is_active(struct folio *folio)
+{
+	bool active = folio_test_active(folio);
+#ifdef CONFIG_LRU_GEN
+	int generation = folio_lru_gen(folio);
+
+	rcu_read_lock();
+	if (generation >= 0)
+		active = lru_gen_is_active(folio_lruvec(folio), generation);
+	rcu_read_unlock();
+#endif
+	return active;
+}
+
 static bool nomad_wants(struct folio *folio, bool at_once)
 {
-	if (folio_test_active(folio))
+	if (is_active(folio))
 		return true;
 	folio_mark_accessed(folio);
 	return false;
@@ -100,23 +126,40 @@ static bool nomad_wants(struct folio *folio, bool at_once)
 
 static bool nomad_wants_file(struct folio *folio)
 {
-	return folio_test_active(folio);
+	return is_active(folio);
 }
+
+#ifdef CONFIG_DAMON_PADDR
+static bool damon_wants(struct folio *folio, bool at_once)
+{
+	return rem_damon_is_hot(folio_pfn(folio));
+}
+
+static bool damon_wants_file(struct folio *folio)
+{
+	return damon_wants(folio, true);
+}
+#endif
 
 static const struct rule rules[] = {
 	{ "heat" },
 	{ "data", .leaves_read = true },
 	{ "numa", numa_wants, numa_wants_file },
 	{ "nomad", nomad_wants, nomad_wants_file },
+#ifdef CONFIG_DAMON_PADDR
+	{ "damon", damon_wants, damon_wants_file, .asks = true,
+	  .begin = rem_damon_begin, .end = rem_damon_end },
+#endif
 };
 
 static const struct rule *rule = &rules[0];
+static DEFINE_MUTEX(set_lock);
 /* The next frame that the hand looks at. */
 static unsigned int hand;
 /* Frames that a huge page waits for. */
 static unsigned int needed;
 
-/** rem_policy_marks - Return: whether pages are marked, and do not become hot by scans */
+/** rem_policy_marks - Return: whether a rule decides, and not how hot scans find a page */
 bool rem_policy_marks(void)
 {
 	return READ_ONCE(rule)->wants;
@@ -128,25 +171,38 @@ bool rem_policy_copies(void)
 	return !READ_ONCE(rule)->leaves_read;
 }
 
+static int change(const struct rule *to, unsigned int period_us)
+{
+	int err = to->begin && to != rule ? to->begin(period_us) : 0;
+
+	if (err)
+		return err;
+	if (rule->end && to != rule)
+		rule->end();
+	WRITE_ONCE(rule, to);
+	return 0;
+}
+
 /**
  * rem_policy_set - choose the rule
  * @name: its name, perhaps with a newline
+ * @period_us: between two scans, in microseconds
  *
  * Pages that are marked stay so until their next use.
  *
- * Return: 0, or -EINVAL if there is no such rule.
+ * Return: 0, -EINVAL if there is no such rule, or why it cannot begin.
  */
-int rem_policy_set(const char *name)
+int rem_policy_set(const char *name, unsigned int period_us)
 {
 	unsigned int i;
+	int err = -EINVAL;
 
-	for (i = 0; i < ARRAY_SIZE(rules); i++) {
-		if (sysfs_streq(name, rules[i].name)) {
-			WRITE_ONCE(rule, &rules[i]);
-			return 0;
-		}
-	}
-	return -EINVAL;
+	mutex_lock(&set_lock);
+	for (i = 0; i < ARRAY_SIZE(rules); i++)
+		if (sysfs_streq(name, rules[i].name))
+			err = change(&rules[i], period_us);
+	mutex_unlock(&set_lock);
+	return err;
 }
 
 /** rem_policy_show - all rules, the one in force in brackets. Return: number of bytes. */
@@ -216,6 +272,21 @@ bool rem_policy_wants_file(unsigned long pfn)
 
 	return now->wants_file && rem_policy_room() &&
 	       now->wants_file(page_folio(pfn_to_page(pfn)));
+}
+
+/**
+ * rem_policy_asks - whether a scan moves a page up, and marks none
+ * @folio: in NVRAM, anonymous
+ * @ret_up: whether DRAM shall have it
+ *
+ * Return: whether the rule has no marks.
+ */
+bool rem_policy_asks(struct folio *folio, bool *ret_up)
+{
+	const struct rule *now = READ_ONCE(rule);
+
+	*ret_up = now->asks && now->wants(folio, true);
+	return now->asks;
 }
 
 /* As change_pte_range() for NUMA's hints: who has pinned it, or shares it, keeps it. */

@@ -170,7 +170,7 @@ static ssize_t policy_store(struct kobject *kobj, struct kobj_attribute *attr,
 		return -EPERM;
 	if (!is_on)
 		return -ENODEV;
-	return rem_policy_set(text) ?: bytes;
+	return rem_policy_set(text, READ_ONCE(scan_ms) * USEC_PER_MSEC) ?: bytes;
 }
 
 static ssize_t levels_show(struct kobject *kobj, struct kobj_attribute *attr,

@@ -18,7 +18,9 @@ while the program works: no Stop may take longer than its bound, nor the bound t
 DRAM is a part of the program's resident set, as measured on the machine of DRAM's speed. Where
 NVRAM is Optane, a hardware cache stands beside: Memory Mode, whose DRAM is the least power of two
 that is as much. It loses what it holds. Other rules of placement (kernel/mixed/policy.c) can stand
-beside the kernel's own: the same for programs' own pages alone, Linux' tiering, and Nomad's.
+beside the kernel's own: the same for programs' own pages alone, Linux' tiering, Nomad's by lists
+and by generations (MGLRU), and what DAMON finds hot. With one of the last two all machines have a
+kernel that has DAMON and MGLRU.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count, product
+from pathlib import Path
 
 from lab.bench import rfa_stops
 from lab.bench.rfa_rest import Reads, reads_of
@@ -42,9 +45,10 @@ from lab.machine.plugin import STOPPED_OUT, PluginSpec, ctl_path
 from lab.machine.plugin_clock import attach
 from lab.progress import step
 from lab.result import Result
+from lab.setup.kernel import TIERING
 from lab.setup.memory import MemoryModel
 from lab.setup.power import Power
-from lab.setup.products import Kernel, Plugin, Root, need_all
+from lab.setup.products import Kernel, Plugin, Root, need, need_all
 from lab.testbed.machines import make_config
 from lab.testbed.mixed_guest import (
     CACHE_UNIT_BYTES,
@@ -66,7 +70,13 @@ PARTS_PERCENT = (1, 5, 10, 25)
 JUDGED, JUDGED_PERCENT = ("redis", "make"), 25
 OPTANE = "optane"
 OWN_RULE = "heat"
-RULES = (OWN_RULE, "data", "numa", "nomad")  # of kernel/mixed/policy.c
+# Of kernel/mixed/policy.c: shell words that choose each. Nomad's asks the kernel's lists of active
+# pages, or its generations.
+RULES = {
+    rule: f"echo {rule} >{SYSFS}/policy" for rule in (OWN_RULE, "data", "numa", "nomad", "damon")
+}
+RULES["generations"] = f"echo y >/sys/kernel/mm/lru_gen/enabled; {RULES['nomad']}"
+TIERING_RULES = frozenset({"damon", "generations"})  # of a kernel that has what they go by
 RECOVERED_AIM = 0.80  # at 25 %, the least of the programs
 AT_ONCE = 2  # machines; a host's load does not change what they measure
 NUMBERS = count()  # of machines, in their names
@@ -86,8 +96,9 @@ class Program:
 REDIS_KEYS = 30_000
 REDIS_PIPELINE = 64
 # Whole pipelines: else the client counts more than were wanted, and if its timer looks just then it
-# takes its end for that of the server.
-REDIS_SETS, REDIS_HOT_GETS, REDIS_GETS = (n * REDIS_PIPELINE for n in (1407, 54, 6))
+# takes its end for that of the server. Three sets for each key, at random, reach nearly all.
+REDIS_SETS = -(-3 * REDIS_KEYS // REDIS_PIPELINE) * REDIS_PIPELINE
+REDIS_HOT_GETS, REDIS_GETS = 54 * REDIS_PIPELINE, 6 * REDIS_PIPELINE
 REDIS_CLIENT = f"redis-benchmark -p 7777 -P {REDIS_PIPELINE} -c 1 -q"
 # Of the largest process of one unit.
 PEAK = (
@@ -176,6 +187,12 @@ class Plan:
     rules: tuple[str, ...] = (OWN_RULE,)
     rest: bool = False  # whose reads still go to NVRAM, too
 
+    @property
+    def kernel(self) -> Path | None:
+        """The image that its rules need; None: the usual one."""
+        needs_tiering = TIERING_RULES & set(self.rules)
+        return need(Kernel(TIERING)).bz_image if needs_tiering else None
+
 
 @dataclass(frozen=True)
 class Run:
@@ -259,14 +276,14 @@ def _measure(
     if rule != OWN_RULE:
         name += f"-{rule}"
     size_bytes = cache_bytes(resident_bytes, percent)
-    config = make_config(f"bench-rfa-{next(NUMBERS)}-{os.getpid()}", cpus=1)
+    config = make_config(f"bench-rfa-{next(NUMBERS)}-{os.getpid()}", cpus=1, kernel=plan.kernel)
     if percent:
         config = rfa_stops.supplied(config, memory, plan.profile)
     with step(name), booted(config, plan.profile, memory, size_bytes) as machine:
         if percent and state(machine) != "on":
             raise RemError(f"DRAM is not used: {state(machine)}")
         if percent:
-            machine.guest.run(f"echo {rule} >{SYSFS}/policy", limit_s=RUN_LIMIT_S)
+            machine.guest.run(RULES[rule], limit_s=RUN_LIMIT_S)
         machine.guest.run(program.start, limit_s=RUN_LIMIT_S)
         _timed(machine, program)
         before = counts(machine)

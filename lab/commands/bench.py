@@ -468,7 +468,7 @@ class RfaWords:
     rules: Annotated[
         str,
         typer.Option(
-            help="What chooses the pages in DRAM: some of heat, data, numa, nomad, or all."
+            help="What chooses the pages in DRAM: some of heat, data, numa, nomad, generations, damon, or all."
         ),
     ] = "heat"
     rest: Annotated[
@@ -535,7 +535,7 @@ def rfa_plans(words: RfaWords) -> tuple[fsync_bench.Plan, cache_bench.Plan, whol
     check_memory(words.memory)
     percents = tuple(_percent(text) for text in words.percents.split(","))
     programs = some_of("--programs", words.programs, tuple(cache.PROGRAMS))
-    rules = some_of("--rules", words.rules, cache.RULES)
+    rules = some_of("--rules", words.rules, tuple(cache.RULES))
     cache_plan = cache.Plan(programs, words.memory, words.caches, percents, rules, words.rest)
     names = some_of("--whole-programs", words.whole_programs, tuple(whole.LOADS))
     whole_plan = whole.Plan(names, words.memory, words.caches, fsync_plan.seconds)

@@ -85,7 +85,7 @@ PACKED = DEBIAN
 FOR_MODULES = ("initramfs-tools", "zstd")
 TRACING = "tracing"
 RISCV, RISCV_MUTANTS = "riscv64", "riscv64-mutants"
-FILESYSTEMS, GROUPS = "filesystems", "groups"
+FILESYSTEMS, GROUPS, TIERING = "filesystems", "groups", "tiering"
 # Variants.
 WITH_MUTANTS = (
     MUTANTS,
@@ -98,7 +98,7 @@ WITH_MUTANTS = (
     RISCV_MUTANTS,
 )
 # Variants that share few objects with the others.
-OWN_TREE = ("debug", "races", GROUPS, TRACING, SERVER, DEBIAN, RISCV)
+OWN_TREE = ("debug", "races", GROUPS, TIERING, TRACING, SERVER, DEBIAN, RISCV)
 
 
 def mutants_of(variant: str | None) -> str:

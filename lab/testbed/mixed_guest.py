@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -216,12 +216,20 @@ class ShortLives(Checker):
         return one
 
 
-def wait_count(machine: Machine, name: str, least: int, limit_s: float = MOVE_LIMIT_S) -> int:
-    """Wait until a count is large enough. Return it."""
+def wait_count(
+    machine: Machine,
+    name: str,
+    least: int,
+    limit_s: float = MOVE_LIMIT_S,
+    checkers: Iterable[Checker] = (),
+) -> int:
+    """Wait until a count is large enough. Return it. *checkers* may not end meanwhile."""
     found = 0
 
     def enough() -> bool:
         nonlocal found
+        for one in checkers:
+            one.check()
         found = counts(machine)[name]
         return found >= least
 

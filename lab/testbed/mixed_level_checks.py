@@ -96,7 +96,7 @@ def sorted_pages_survive(machine: Machine) -> None:
     before and after a cut."""
     before = counts(machine)["sorted"]
     with _warm_and_hot(machine) as (warm, hot):
-        wait_count(machine, "sorted", before + HOT // 4)
+        wait_count(machine, "sorted", before + HOT // 4, checkers=(warm, hot))
         for one in (warm, hot):
             goes_on(one, 4)
         cut_and_resume(machine)

@@ -98,7 +98,7 @@ def test_programs_that_are_not_judged_do_not_count(monkeypatch: pytest.MonkeyPat
 
 
 def test_other_rules_stand_beside_and_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = rfa.Plan(("redis",), percents=(25,), rules=rfa.RULES)
+    plan = rfa.Plan(("redis",), percents=(25,), rules=tuple(rfa.RULES))
     result = measured(monkeypatch, slower_ms=50, slower="nomad", plan=plan)
     assert result.ok
     shares = {name: figure.value for name, figure in result.figures.items() if "recov" in name}
@@ -107,6 +107,8 @@ def test_other_rules_stand_beside_and_do_not_count(monkeypatch: pytest.MonkeyPat
         "redis_25_data_recovered": 0.8,
         "redis_25_numa_recovered": 0.8,
         "redis_25_nomad_recovered": 0.3,
+        "redis_25_damon_recovered": 0.8,
+        "redis_25_generations_recovered": 0.8,
         "redis_25_mode_recovered": 0.7,
         "loss_recovered_25": 0.8,
     }

@@ -189,7 +189,7 @@ def test_words_become_plans() -> None:
     assert (short.programs, short.memories) == (("mail",), ("dram",))
     assert (full.journal, short.journal) == ("default", "fast-commit")
     assert cache.rules == ("heat",)
-    assert rfa_plans(RfaWords(rules="all"))[1].rules == rfa.RULES
+    assert rfa_plans(RfaWords(rules="all"))[1].rules == tuple(rfa.RULES)
 
 
 @pytest.mark.parametrize(
