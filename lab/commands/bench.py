@@ -468,7 +468,8 @@ class RfaWords:
     rules: Annotated[
         str,
         typer.Option(
-            help="What chooses the pages in DRAM: some of heat, data, numa, nomad, generations, damon, or all."
+            help="What chooses the pages in DRAM: some of heat, data, numa, nomad, generations,"
+            " damon, or all."
         ),
     ] = "heat"
     rest: Annotated[
