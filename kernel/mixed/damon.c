@@ -38,7 +38,10 @@ static unsigned long pages_of(const struct damon_region *region)
 	return PFN_DOWN(region->ar.end) - PFN_UP(region->ar.start);
 }
 
-/* The least number of samples whose regions, and all that are hotter, have room. */
+/*
+ * The least number of samples that a region was used in, so that it and all that are hotter fill
+ * the room. Of the last ones as many pages come as still have room.
+ */
 static unsigned int least_hot(struct damon_target *target, unsigned long room)
 {
 	unsigned long pages[SAMPLES + 1] = {}, sum = 0;
@@ -47,10 +50,9 @@ static unsigned int least_hot(struct damon_target *target, unsigned long room)
 
 	damon_for_each_region(region, target)
 		pages[min(region->nr_accesses, SAMPLES)] += pages_of(region);
-	while (least > 1 && sum + pages[least - 1] <= room)
+	while (least > 1 && sum < room)
 		sum += pages[--least];
-	/* If the hottest are too many, as many of their pages as have room. */
-	return min(least, SAMPLES);
+	return least;
 }
 
 static int after_aggregation(struct damon_ctx *ctx)
@@ -60,7 +62,7 @@ static int after_aggregation(struct damon_ctx *ctx)
 	unsigned int least;
 
 	damon_for_each_target(target, ctx) {
-		least = least_hot(target, rem_policy_room());
+		least = least_hot(target, rem_policy_quota());
 		spin_lock(&hot_lock);
 		hot_count = 0;
 		damon_for_each_region(region, target)

@@ -190,6 +190,7 @@ bool rem_policy_marks(void);
 bool rem_policy_copies(void);
 bool rem_policy_is_short(void);
 unsigned int rem_policy_room(void);
+unsigned int rem_policy_quota(void);
 bool rem_policy_has_room(unsigned int pages);
 bool rem_policy_wants_huge(struct folio *folio);
 bool rem_policy_wants_file(unsigned long pfn);

@@ -22,11 +22,11 @@
  * moves at once. Pages of files are told of by their accessed bits, and by read(), as for
  * `heat'. `damon' marks nothing: scans ask it of each page.
  *
- * What leaves DRAM for these is chosen as Linux' reclaim does, by two marks of a
- * page (active, and used since it was looked at last), when less than a part of DRAM is
- * free, until more is free. Its lists are a hand here that goes round all frames: a list
- * would be lines of NVRAM to write. Nomad's shadow of a page is our home: whatever the rule,
- * a page that is as its home moves down without a copy.
+ * What leaves DRAM for these is chosen as Linux' reclaim does, by two marks of a page
+ * (active, and used since it was looked at last), when less than a part of DRAM is free, or
+ * a page that shall come up finds no room, until more is free. Its lists are a hand here that
+ * goes round all frames: a list would be lines of NVRAM to write. Nomad's shadow of a page is
+ * our home: whatever the rule, a page that is as its home moves down without a copy.
  */
 #include <linux/mm.h>
 #include <linux/mm_inline.h>
@@ -158,6 +158,8 @@ static DEFINE_MUTEX(set_lock);
 static unsigned int hand;
 /* Frames that a huge page waits for. */
 static unsigned int needed;
+/* A page that shall come up has found no room. */
+static bool was_refused;
 
 /** rem_policy_marks - Return: whether a rule decides, and not how hot scans find a page */
 bool rem_policy_marks(void)
@@ -232,6 +234,22 @@ unsigned int rem_policy_room(void)
 	return frames > kept ? frames - kept : 0;
 }
 
+/** rem_policy_quota - Return: for how many pages that come up there is room, or will be soon. */
+unsigned int rem_policy_quota(void)
+{
+	return max(rem_policy_room(), mark_of(PROMOTION) - mark_of(HIGH));
+}
+
+/* Without room the hand makes some, as migrate_misplaced_folio_prepare() wakes reclaim. */
+static bool finds_room(void)
+{
+	if (rem_policy_room())
+		return true;
+	WRITE_ONCE(was_refused, true);
+	rem_mixed_wake();
+	return false;
+}
+
 /** rem_policy_has_room - Return: whether so many new pages may begin in DRAM. */
 bool rem_policy_has_room(unsigned int pages)
 {
@@ -270,8 +288,8 @@ bool rem_policy_wants_file(unsigned long pfn)
 {
 	const struct rule *now = READ_ONCE(rule);
 
-	return now->wants_file && rem_policy_room() &&
-	       now->wants_file(page_folio(pfn_to_page(pfn)));
+	return now->wants_file && now->wants_file(page_folio(pfn_to_page(pfn))) &&
+	       finds_room();
 }
 
 /**
@@ -285,7 +303,7 @@ bool rem_policy_asks(struct folio *folio, bool *ret_up)
 {
 	const struct rule *now = READ_ONCE(rule);
 
-	*ret_up = now->asks && now->wants(folio, true);
+	*ret_up = now->asks && now->wants(folio, true) && finds_room();
 	return now->asks;
 }
 
@@ -339,10 +357,10 @@ static bool wants(struct folio *folio, struct mm_struct *mm)
 	const struct rule *now = READ_ONCE(rule);
 
 	return now->wants && folio && folio_test_anon(folio) &&
-	       !folio_is_zone_device(folio) && rem_policy_room() &&
-	       rem_new_is_allowed() && !rem_heat_is_pressed() &&
-	       rem_group_has_room(mm, 1) &&
-	       now->wants(folio, rem_heat_is_this_scan(folio_pfn(folio)));
+	       !folio_is_zone_device(folio) && rem_new_is_allowed() &&
+	       !rem_heat_is_pressed() && rem_group_has_room(mm, 1) &&
+	       now->wants(folio, rem_heat_is_this_scan(folio_pfn(folio))) &&
+	       finds_room();
 }
 
 /**
@@ -432,7 +450,7 @@ static void look_at(unsigned int number)
 }
 
 /**
- * rem_policy_make_room - pages leave DRAM if little of it is free, or NVRAM is looked for
+ * rem_policy_make_room - pages leave DRAM if too little of it is free, or NVRAM is looked for
  *
  * Context: the thread.
  * Return: whether enough of it is free.
@@ -442,8 +460,10 @@ bool rem_policy_make_room(void)
 	unsigned int left = TURNS * rem_frames_count(), goal = mark_of(PROMOTION);
 	bool all = rem_heat_is_pressed();
 
-	if (!rem_policy_marks() || (!all && !needed && !rem_policy_is_short()))
+	if (!rem_policy_marks() ||
+	    (!all && !needed && !READ_ONCE(was_refused) && !rem_policy_is_short()))
 		return true;
+	WRITE_ONCE(was_refused, false);
 	if (needed)
 		goal = max(goal, mark_of(HIGH) + needed);
 	needed = 0;
