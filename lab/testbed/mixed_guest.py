@@ -235,6 +235,8 @@ def wait_count(
 
     try:
         wait_until(enough, f"{name} to be {least}", limit_s)
+    except BrokenError:
+        raise  # of a checker
     except RemError as error:
         raise type(error)(f"{error.message}: {counts(machine)}") from error
     return found
