@@ -10,8 +10,6 @@
  */
 #include <linux/damon.h>
 #include <linux/ioport.h>
-#include <linux/math64.h>
-#include <linux/mutex.h>
 #include <linux/pfn.h>
 #include <linux/spinlock.h>
 

@@ -156,10 +156,8 @@ static const struct rule *rule = &rules[0];
 static DEFINE_MUTEX(set_lock);
 /* The next frame that the hand looks at. */
 static unsigned int hand;
-/* Frames that a huge page waits for. */
+/* Frames that a page waits for which shall come up, and has found no room. */
 static unsigned int needed;
-/* A page that shall come up has found no room. */
-static bool was_refused;
 
 /** rem_policy_marks - Return: whether a rule decides, and not how hot scans find a page */
 bool rem_policy_marks(void)
@@ -175,13 +173,14 @@ bool rem_policy_copies(void)
 
 static int change(const struct rule *to, unsigned int period_us)
 {
-	int err = to->begin && to != rule ? to->begin(period_us) : 0;
+	const struct rule *was = rule;
+	int err = to->begin && was != to ? to->begin(period_us) : 0;
 
 	if (err)
 		return err;
-	if (rule->end && to != rule)
-		rule->end();
 	WRITE_ONCE(rule, to);
+	if (was->end && was != to)
+		was->end();
 	return 0;
 }
 
@@ -245,7 +244,8 @@ static bool finds_room(void)
 {
 	if (rem_policy_room())
 		return true;
-	WRITE_ONCE(was_refused, true);
+	if (!READ_ONCE(needed))
+		WRITE_ONCE(needed, 1);
 	rem_mixed_wake();
 	return false;
 }
@@ -274,7 +274,7 @@ bool rem_policy_wants_huge(struct folio *folio)
 	if (rem_policy_room() >= REM_MOVE_MAX)
 		return true;
 	if (rem_frames_count() / 2 >= REM_MOVE_MAX)
-		needed = REM_MOVE_MAX;
+		WRITE_ONCE(needed, REM_MOVE_MAX);
 	return false;
 }
 
@@ -458,15 +458,14 @@ static void look_at(unsigned int number)
 bool rem_policy_make_room(void)
 {
 	unsigned int left = TURNS * rem_frames_count(), goal = mark_of(PROMOTION);
+	unsigned int waiting = READ_ONCE(needed);
 	bool all = rem_heat_is_pressed();
 
-	if (!rem_policy_marks() ||
-	    (!all && !needed && !READ_ONCE(was_refused) && !rem_policy_is_short()))
+	if (!rem_policy_marks() || (!all && !waiting && !rem_policy_is_short()))
 		return true;
-	WRITE_ONCE(was_refused, false);
-	if (needed)
-		goal = max(goal, mark_of(HIGH) + needed);
-	needed = 0;
+	if (waiting)
+		goal = max(goal, mark_of(HIGH) + waiting);
+	WRITE_ONCE(needed, 0);
 	if (all)
 		left = rem_frames_count();
 	while (left-- && (all || free_frames() + rem_map_resting() < goal)) {
