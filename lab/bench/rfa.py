@@ -31,7 +31,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import count, product
-from pathlib import Path
 
 from lab.bench import rfa_stops
 from lab.bench.rfa_rest import Reads, reads_of
@@ -188,10 +187,9 @@ class Plan:
     rest: bool = False  # whose reads still go to NVRAM, too
 
     @property
-    def kernel(self) -> Path | None:
-        """The image that its rules need; None: the usual one."""
-        needs_tiering = TIERING_RULES & set(self.rules)
-        return need(Kernel(TIERING)).bz_image if needs_tiering else None
+    def kernel(self) -> Kernel:
+        """What its rules need."""
+        return Kernel(TIERING if TIERING_RULES & set(self.rules) else None)
 
 
 @dataclass(frozen=True)
@@ -276,7 +274,8 @@ def _measure(
     if rule != OWN_RULE:
         name += f"-{rule}"
     size_bytes = cache_bytes(resident_bytes, percent)
-    config = make_config(f"bench-rfa-{next(NUMBERS)}-{os.getpid()}", cpus=1, kernel=plan.kernel)
+    kernel = need(plan.kernel).bz_image
+    config = make_config(f"bench-rfa-{next(NUMBERS)}-{os.getpid()}", cpus=1, kernel=kernel)
     if percent:
         config = rfa_stops.supplied(config, memory, plan.profile)
     with step(name), booted(config, plan.profile, memory, size_bytes) as machine:
@@ -401,7 +400,7 @@ def run(plan: Plan, result: Result, print_line: Callable[[str], None]) -> None:
     """Measure all. The result is not ok if at 25 % one of JUDGED recovers less than RECOVERED_AIM,
     or a Stop is longer than it may be."""
     check_memory(plan.memory)
-    need_all(PARTS)
+    need_all((*PARTS, plan.kernel))
     runs = _run(plan, _plain(plan))
     resident = {name: runs[Job(name, DRAM_CACHE)].resident_bytes for name in plan.programs}
     runs |= _run(plan, _cached(plan, runs), resident)

@@ -38,7 +38,7 @@ from lab.testbed.mixed_file_checks import (
     dropped_pages_are_gone,
     moved_pages_are_read,
 )
-from lab.testbed.mixed_guest import PROGRAMS, SYSFS, mixed_guest
+from lab.testbed.mixed_guest import PROGRAMS, choose_rule, mixed_guest
 from lab.testbed.mixed_level_checks import LEVELS, sorted_pages_survive
 from lab.testbed.mixed_map_checks import (
     cut_pages_are_gone,
@@ -47,7 +47,6 @@ from lab.testbed.mixed_map_checks import (
 )
 from lab.testbed.mixed_text_checks import text_follows_patches, text_survives
 from lab.testbed.planted import NONE, plant
-from lab.testbed.pm_guest import sh
 from lab.verdict import UNNAMED, Broken, broken_of
 
 BOUND = "remanence.preempt_off_us=2000000 remanence.hold_up_us=2008000"
@@ -63,7 +62,7 @@ class Bug:
 
     def prepare(self, machine: Machine) -> None:
         """To be called before the bug is planted: then the guest may not answer any more."""
-        sh(machine, f"echo {self.policy} >{SYSFS}/policy")
+        choose_rule(machine, self.policy)
 
 
 BUGS = {

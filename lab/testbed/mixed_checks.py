@@ -110,6 +110,17 @@ def goes_on(one: Checker, rounds: int = 20) -> None:
         one.wait_rounds(rounds)
 
 
+def pages_take_turns(machine: Machine, name: str, *grow: str) -> None:
+    """Of more pages than DRAM has those that come find room that others have left, and a cut loses
+    none. *grow* are counts that tell of it."""
+    with working(machine, name, hot=TOO_MANY, pages=2 * TOO_MANY) as one:
+        before = counts(machine)
+        for count in grow:
+            wait_count(machine, count, before[count] + FITS // 8)
+        cut_and_resume(machine)
+        goes_on(one)
+
+
 def stores_survive(machine: Machine) -> None:
     """What a program has stored to DRAM is there after a cut, and so is what it only reads."""
     with working(machine, "stores") as one:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from lab.errors import RemError
+from lab.errors import HangError
 from lab.machine import Machine, MachineConfig
 from lab.paths import repo_dir
 from lab.testbed.machines import make_config
@@ -84,6 +84,17 @@ def counts(machine: Machine) -> dict[str, int]:
     """What /sys/kernel/remanence/dram/counts has."""
     lines = sh(machine, f"cat {SYSFS}/counts").stdout.splitlines()
     return {name: int(value) for name, value in (line.split() for line in lines)}
+
+
+def rules(machine: Machine) -> list[str]:
+    """What can choose the pages of DRAM; the rule in force is in brackets."""
+    return sh(machine, f"cat {SYSFS}/policy").stdout.split()
+
+
+def choose_rule(machine: Machine, name: str) -> None:
+    """A rule of kernel/mixed/policy.c is in force."""
+    sh(machine, f"echo {name} >{SYSFS}/policy")
+    assert f"[{name}]" in rules(machine)
 
 
 @dataclass(frozen=True)
@@ -235,8 +246,6 @@ def wait_count(
 
     try:
         wait_until(enough, f"{name} to be {least}", limit_s)
-    except BrokenError:
-        raise  # of a checker
-    except RemError as error:
-        raise type(error)(f"{error.message}: {counts(machine)}") from error
+    except HangError as error:
+        raise HangError(f"{error.message}: {counts(machine)}") from error
     return found

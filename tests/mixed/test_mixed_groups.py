@@ -25,7 +25,7 @@ from lab.testbed.mixed_group_checks import (
     mount,
     reclaim_takes_pages_of_dram,
 )
-from lab.testbed.mixed_guest import PROGRAMS, SYSFS, mixed_guest
+from lab.testbed.mixed_guest import PROGRAMS, choose_rule, mixed_guest
 from lab.testbed.planted import plant
 from lab.testbed.pm_guest import sh
 from tests.support.claims import machine_name
@@ -69,7 +69,7 @@ def test_first_there_is_no_limit(machine: Machine) -> None:
 @pytest.mark.parametrize("policy", RULES)
 @pytest.mark.parametrize("check", CHECKS, ids=[check.__name__ for check in CHECKS])
 def test_rule_holds(machine: Machine, check: Check, policy: str) -> None:
-    sh(machine, f"echo {policy} >{SYSFS}/policy")
+    choose_rule(machine, policy)
     rule_holds(machine, check)
 
 

@@ -24,6 +24,7 @@ from lab.testbed.mixed_checks import (
     fill,
     goes_on,
     marked_pages_survive,
+    pages_take_turns,
     rule_holds,
     stores_survive,
     working,
@@ -33,8 +34,10 @@ from lab.testbed.mixed_guest import (
     MOVE_LIMIT_S,
     PROGRAMS,
     SYSFS,
+    choose_rule,
     counts,
     mixed_guest,
+    rules,
     wait_count,
 )
 from lab.testbed.mixed_map_checks import mapped_copies_survive
@@ -51,15 +54,6 @@ ALL = (*CHECKS, marked_pages_survive, copies_survive, mapped_copies_survive)
 SHORT_CHECKS = {stores_survive}  # in the turn of this file; the others have one each
 
 
-def choose(machine: Machine, name: str) -> None:
-    sh(machine, f"echo {name} >{SYSFS}/policy")
-    assert f"[{name}]" in shown(machine)
-
-
-def shown(machine: Machine) -> list[str]:
-    return sh(machine, f"cat {SYSFS}/policy").stdout.split()
-
-
 @pytest.fixture(scope="module")
 def machine() -> Iterator[Machine]:
     with mixed_guest(machine_name("policy"), CACHE_BYTES, programs=PROGRAMS) as made:
@@ -67,14 +61,14 @@ def machine() -> Iterator[Machine]:
 
 
 def test_first_rule_is_heat(machine: Machine) -> None:
-    assert shown(machine) == ["[heat]", "data", *RULES]
+    assert rules(machine) == ["[heat]", "data", *RULES]
 
 
 def test_text_and_files_may_stay_in_nvram(machine: Machine) -> None:
     """By the rule `data` only programs' own pages have frames."""
     with working(machine, "own-pages") as one:
         wait_count(machine, "text_used", LEAST)
-        choose(machine, "data")
+        choose_rule(machine, "data")
         wait_until(
             lambda: not counts(machine)["text_used"] + counts(machine)["file_used"],
             "all copies to end",
@@ -84,40 +78,34 @@ def test_text_and_files_may_stay_in_nvram(machine: Machine) -> None:
         cut_and_resume(machine)
         goes_on(one)
         assert not counts(machine)["text_used"] + counts(machine)["file_used"]
-        choose(machine, "heat")
+        choose_rule(machine, "heat")
         wait_count(machine, "text_used", LEAST)
         goes_on(one)
 
 
 @pytest.mark.parametrize("name", ["", "hea", "heat numa", "lru"])
 def test_rule_that_is_not_known_is_refused(machine: Machine, name: str) -> None:
-    before = shown(machine)
+    before = rules(machine)
     done = sh(machine, f"echo '{name}' >{SYSFS}/policy", check=False)
     assert not done.ok and "Invalid argument" in done.stderr
-    assert shown(machine) == before
+    assert rules(machine) == before
 
 
 @pytest.mark.parametrize("name", RULES)
 @pytest.mark.parametrize("check", most_in_turn(ALL, always=SHORT_CHECKS))
 def test_invariants_hold(machine: Machine, check: Check, name: str) -> None:
-    choose(machine, name)
+    choose_rule(machine, name)
     rule_holds(machine, check)
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_pages_come_by_faults_and_leave_by_the_hand(machine: Machine, name: str) -> None:
-    """More pages than DRAM has: those that come find room that others have left."""
-    choose(machine, name)
-    with working(machine, "by-faults", hot=TOO_MANY, pages=2 * TOO_MANY) as one:
-        before = counts(machine)
-        for count in ("marked", "mark_faults", "promoted", "demoted"):
-            wait_count(machine, count, before[count] + FITS // 8)
-        cut_and_resume(machine)
-        goes_on(one)
+    choose_rule(machine, name)
+    pages_take_turns(machine, "by-faults", "marked", "mark_faults", "promoted", "demoted")
 
 
 def test_scans_mark_nothing_for_heat(machine: Machine) -> None:
-    choose(machine, "heat")
+    choose_rule(machine, "heat")
     before = counts(machine)
     with working(machine, "by-scans") as one:
         empty(machine)
@@ -132,7 +120,7 @@ def test_scans_mark_nothing_for_heat(machine: Machine) -> None:
 def test_rule_is_changed_while_programs_run(machine: Machine) -> None:
     with working(machine, "changed", hot=TOO_MANY, pages=2 * TOO_MANY, children=2) as one:
         for name in (*RULES, "heat", *reversed(RULES), "heat"):
-            choose(machine, name)
+            choose_rule(machine, name)
             goes_on(one, 8)
             cut_and_resume(machine)
             goes_on(one, 8)

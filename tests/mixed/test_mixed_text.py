@@ -15,14 +15,13 @@ import pytest
 from lab.machine import Machine
 from lab.setup.products import Kernel, need
 from lab.testbed.mixed_checks import CACHE_BYTES, cut_and_resume, empty, fill, goes_on, working
-from lab.testbed.mixed_guest import SYSFS, counts, mixed_guest, wait_count
+from lab.testbed.mixed_guest import choose_rule, counts, mixed_guest, wait_count
 from lab.testbed.mixed_text_checks import (
     LEAST,
     PATCH_LIMIT_S,
     text_follows_patches,
     text_survives,
 )
-from lab.testbed.pm_guest import sh
 from lab.testbed.waiting import wait_until
 from tests.support.claims import machine_name, warnings
 
@@ -56,8 +55,8 @@ def test_text_leaves_and_comes_again(machine: Machine) -> None:
         goes_on(one)
         fill(machine)
         wait_count(machine, "text_used", LEAST)
-        sh(machine, f"echo numa >{SYSFS}/policy")
+        choose_rule(machine, "numa")
         wait_until(lambda: not counts(machine)["text_used"], "text to leave", PATCH_LIMIT_S)
-        sh(machine, f"echo heat >{SYSFS}/policy")
+        choose_rule(machine, "heat")
         cut_and_resume(machine)
         goes_on(one)

@@ -15,19 +15,9 @@ import pytest
 from lab.machine import Machine
 from lab.setup.kernel import TIERING
 from lab.setup.products import Kernel, need
-from lab.testbed.mixed_checks import (
-    CACHE_BYTES,
-    CHECKS,
-    FITS,
-    TOO_MANY,
-    Check,
-    cut_and_resume,
-    goes_on,
-    rule_holds,
-    working,
-)
+from lab.testbed.mixed_checks import CACHE_BYTES, CHECKS, Check, pages_take_turns, rule_holds
 from lab.testbed.mixed_file_checks import copies_survive
-from lab.testbed.mixed_guest import PROGRAMS, SYSFS, counts, mixed_guest, wait_count
+from lab.testbed.mixed_guest import PROGRAMS, choose_rule, counts, mixed_guest
 from lab.testbed.mixed_map_checks import mapped_copies_survive
 from lab.testbed.pm_guest import sh
 from tests.support.claims import machine_name, warnings
@@ -46,8 +36,8 @@ def machine() -> Iterator[Machine]:
 
 
 def choose(machine: Machine, name: str, generations: str = "n") -> None:
-    sh(machine, f"echo {generations} >{GENERATIONS}; echo {name} >{SYSFS}/policy")
-    assert f"[{name}]" in sh(machine, f"cat {SYSFS}/policy").stdout.split()
+    sh(machine, f"echo {generations} >{GENERATIONS}")
+    choose_rule(machine, name)
 
 
 def monitors(machine: Machine) -> int:
@@ -74,22 +64,13 @@ def test_invariants_hold(machine: Machine, check: Check, name: str, generations:
 
 def test_hot_regions_come_and_nothing_is_marked(machine: Machine) -> None:
     choose(machine, "damon")
-    with working(machine, "regions", hot=TOO_MANY, pages=2 * TOO_MANY) as one:
-        before = counts(machine)
-        for count in ("promoted", "demoted"):
-            wait_count(machine, count, before[count] + FITS // 8)
-        assert counts(machine)["marked"] == before["marked"]
-        cut_and_resume(machine)
-        goes_on(one)
+    marked = counts(machine)["marked"]
+    pages_take_turns(machine, "regions", "promoted", "demoted")
+    assert counts(machine)["marked"] == marked
     assert monitors(machine) == 1, "the monitor goes on, too"
 
 
 def test_pages_of_the_youngest_generations_come(machine: Machine) -> None:
     choose(machine, "nomad", "y")
-    with working(machine, "young", hot=TOO_MANY, pages=2 * TOO_MANY) as one:
-        before = counts(machine)
-        for count in ("mark_faults", "promoted", "demoted"):
-            wait_count(machine, count, before[count] + FITS // 8)
-        cut_and_resume(machine)
-        goes_on(one)
+    pages_take_turns(machine, "young", "mark_faults", "promoted", "demoted")
     assert not warnings(machine)

@@ -20,7 +20,14 @@ from lab.machine.qemu import NVRAM_PHYS
 from lab.setup.kernel import TRACING
 from lab.setup.products import Kernel, need
 from lab.testbed.mixed_checks import CACHE_BYTES, FITS, TOO_MANY, empty, fill, goes_on, working
-from lab.testbed.mixed_guest import PAGE_BYTES, PROGRAMS, SYSFS, counts, mixed_guest, wait_count
+from lab.testbed.mixed_guest import (
+    PAGE_BYTES,
+    PROGRAMS,
+    choose_rule,
+    counts,
+    mixed_guest,
+    wait_count,
+)
 from lab.testbed.mixed_map_checks import mapping
 from lab.testbed.pm_guest import sh
 from tests.support.claims import machine_name, warnings
@@ -106,14 +113,14 @@ def test_anonymous_pages_are_traced_as_they_are_counted(machine: Machine) -> Non
 
 def test_reasons_are_those_of_the_rule(machine: Machine) -> None:
     """Under a rule that marks pages they come as they are used, and leave for room."""
-    sh(machine, f"echo numa >{SYSFS}/policy")
+    choose_rule(machine, "numa")
     begin(machine)
     before = counts(machine)
     with working(machine, "traced-numa", hot=TOO_MANY, pages=2 * TOO_MANY):
         for count in ("promoted", "demoted"):
             wait_count(machine, count, before[count] + FITS // 8)
         events = end(machine)
-    sh(machine, f"echo heat >{SYSFS}/policy")
+    choose_rule(machine, "heat")
     assert "use" in {event.reason for event in events if event.name == "dram_promote"}
     assert {event.reason for event in events if event.name == "dram_demote"} == {"room"}
 
