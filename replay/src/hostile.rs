@@ -20,14 +20,14 @@ const STEADY: u32 = 0x5944_5453;
 const CHANGING: u32 = 0x474e_4843;
 const FILES: u32 = 4;
 const PAGES: u32 = 8;
-const SEED: u64 = 1;
-const FEW: u64 = 1000; // cases that need not have everything
+pub(crate) const SEED: u64 = 1;
+pub(crate) const FEW: u64 = 1000; // cases that need not have everything
 
 /// splitmix64
-struct Draw(u64);
+pub(crate) struct Draw(pub(crate) u64);
 
 impl Draw {
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut x = self.0;
         x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -35,11 +35,11 @@ impl Draw {
         x ^ (x >> 31)
     }
 
-    fn below(&mut self, limit: usize) -> usize {
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
         usize::try_from(self.next() % limit as u64).expect("it is below")
     }
 
-    fn of<T: Copy>(&mut self, some: &[T]) -> T {
+    pub(crate) fn of<T: Copy>(&mut self, some: &[T]) -> T {
         some[self.below(some.len())]
     }
 }

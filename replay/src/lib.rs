@@ -2,6 +2,8 @@
 //! After a boot that did not resume: pages that an fsync has acknowledged in memory, and that no
 //! disk has, are written to their files.
 
+#[cfg(test)]
+mod foreign;
 pub mod handle;
 #[cfg(test)]
 mod hostile;

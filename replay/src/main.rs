@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use remanence_replay::mounts;
 use remanence_replay::registry::{self, Found};
 use remanence_replay::replay::{Report, replay};
+use remanence_replay::{handle, mounts};
 
 /// Write pages that an fsync has acknowledged in memory to their files.
 ///
@@ -78,7 +78,12 @@ fn execute(words: &Words) -> Result<u8, String> {
     let mountinfo = Path::new("/proc/self/mountinfo");
     let roots = named(mountinfo, mounts::roots(mountinfo))?;
     let tell = |entry: usize| std::fs::write(&state, format!("written {entry}"));
-    let report = replay(&found, &roots, (!words.dry_run).then_some(&tell as _));
+    let report = replay(
+        &found,
+        &roots,
+        &handle::open,
+        (!words.dry_run).then_some(&tell as _),
+    );
     if words.json {
         println!(
             "{}",

@@ -4,14 +4,13 @@
 use std::collections::HashMap;
 use std::fs::{File, FileTimes};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use remanence_format::RemRegistryFile;
 use serde::Serialize;
 
-use crate::handle;
 use crate::registry::{self, Found, PAGE};
 
 /// What was done; for machines, as JSON.
@@ -86,6 +85,9 @@ fn write(file: &File, wanted: &registry::File<'_>) -> io::Result<()> {
     file.sync_all()
 }
 
+/// Opens the file of a record by its handle, on a mounted file system: `handle::open`.
+pub type Open<'a> = &'a dyn Fn(BorrowedFd<'_>, &RemRegistryFile) -> io::Result<File>;
+
 /// Writes all pages of all files, and waits until the disks have them.
 ///
 /// `written` is told each entry whose page is in its file: it must not be written again, as the file
@@ -94,6 +96,7 @@ fn write(file: &File, wanted: &registry::File<'_>) -> io::Result<()> {
 pub fn replay(
     found: &Found<'_>,
     roots: &HashMap<[u8; 16], File>,
+    open: Open<'_>,
     written: Option<&dyn Fn(usize) -> io::Result<()>>,
 ) -> Report {
     let mut report = Report {
@@ -110,7 +113,7 @@ pub fn replay(
             report.failed.push(format!("{name}: it is not mounted"));
             continue;
         };
-        let done = handle::open(root.as_fd(), &wanted.record).and_then(|file| {
+        let done = open(root.as_fd(), &wanted.record).and_then(|file| {
             let Some(written) = written else {
                 return Ok(());
             };
@@ -133,6 +136,7 @@ pub fn replay(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handle;
     use crate::registry::Page;
 
     fn wanted(file: &File, bytes: u64, pages: &[(u64, &'static [u8])]) -> registry::File<'static> {
@@ -230,9 +234,9 @@ mod tests {
             damaged: 1,
             ..Found::default()
         };
-        assert!(!replay(&found, &HashMap::new(), None).complete());
+        assert!(!replay(&found, &HashMap::new(), &handle::open, None).complete());
         found.in_caches = true;
-        let report = replay(&found, &HashMap::new(), None);
+        let report = replay(&found, &HashMap::new(), &handle::open, None);
         assert!(report.complete());
         assert_eq!(report.uncertain, [name_of(&found.files[0].record)]);
     }
@@ -244,7 +248,7 @@ mod tests {
             files: vec![wanted(&file, 3, &[(0, A)])],
             ..Found::default()
         };
-        let report = replay(&found, &HashMap::new(), None);
+        let report = replay(&found, &HashMap::new(), &handle::open, None);
         assert!(!report.complete());
         assert!(
             report.failed[0].ends_with("it is not mounted"),

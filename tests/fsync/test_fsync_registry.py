@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 """The registry as hostile bytes, ten million times for each of its readers: what rem-replay reads
-is what a second, simple reader finds (replay/src/hostile.rs), and the loader copies no page from or
-to where none may be (loader/host/fuzz_registry.c). So the redo area: the kernel writes nothing to a
-disk that no ring has.
+is what a second, simple reader finds (replay/src/hostile.rs), and it writes no file that a record
+does not name by handle, inode and file system (replay/src/foreign.rs); the loader copies no page
+from or to where none may be (loader/host/fuzz_registry.c). So the redo area: the kernel writes
+nothing to a disk that no ring has.
 """
 
 from __future__ import annotations
@@ -24,16 +25,17 @@ WORDS = ("cargo", "test", "--locked", "--release", "-p", "remanence-replay", "--
 
 @pytest.mark.soak
 @pytest.mark.timeout(6 * 3600)
-def test_ten_million_hostile_registries_do_no_harm() -> None:
+@pytest.mark.parametrize(("cases", "passed"), [("hostile", 2), ("foreign", 3)])
+def test_ten_million_registries_do_no_harm(cases: str, passed: int) -> None:
     done = run(
-        [*WORDS, "hostile", "--", "--nocapture"],
+        [*WORDS, cases, "--", "--nocapture"],
         cwd=repo_dir(),
         env=cargo_env() | {"REM_REPLAY_CASES": str(CASES)},
         check=False,
     )
     assert done.ok, done.stdout[-2000:] + done.stderr[-2000:]
-    assert f"{CASES} hostile registries: " in done.stdout
-    assert re.search(r"^test result: ok\. 2 passed", done.stdout, re.MULTILINE)
+    assert f"{CASES} {cases} registries: " in done.stdout
+    assert re.search(rf"^test result: ok\. {passed} passed", done.stdout, re.MULTILINE)
 
 
 @pytest.mark.soak
