@@ -46,6 +46,7 @@ pytestmark = [pytest.mark.full, pytest.mark.timeout(900)]
 
 STEPS = 600
 WRITE_BACK_LIMIT_S = 120.0
+CHARGE_LIMIT_S = 30.0
 SIX_PAGES = 24_000
 WRITE = f"""
 import os
@@ -120,8 +121,14 @@ def lose_promise(machine: Machine) -> None:
     assert state(machine) == "waiting"
 
 
+def lose_charge(machine: Machine) -> None:
+    """The supply has less than a Stop takes."""
+    machine.supply.set_charge(fmt.Charge.NONE)
+    wait_until(lambda: state(machine) == "waiting", "the promise has ended", CHARGE_LIMIT_S)
+
+
 def lose_health(machine: Machine) -> None:
-    """As when the supply has too little charge."""
+    """User space has heard that the supply is not well."""
     sh(machine, "echo 'rack 600 bad a battery is empty' >/sys/kernel/remanence/health")
     assert state(machine) == "waiting"
 
@@ -141,6 +148,7 @@ def exclude(machine: Machine) -> None:
     "leave",
     [
         lose_promise,
+        lose_charge,
         *(pytest.param(one, marks=IN_TURN) for one in (lose_health, choose_disk, exclude)),
     ],
 )
@@ -156,9 +164,32 @@ def test_when_it_ceases_everything_is_on_the_disk(
             assert f"remanence: fsync: {state(machine)}\n" in sh(machine, "dmesg").stdout
         machine.cut(UNANNOUNCED)
         machine.guest.close()
+    machine.supply.set_charge(fmt.Charge.FULL)
     boot_without_registry(machine)
     assert seen.check() == []
     assert state(machine) == "memory"
+
+
+def test_charge_that_is_back_is_a_promise_again(machine: Machine) -> None:
+    lose_charge(machine)
+    machine.supply.set_charge(fmt.Charge.FULL)
+    wait_until(lambda: state(machine) == "memory", "it is in force again", CHARGE_LIMIT_S)
+    write_twice(machine, "/root/charged")
+
+
+@IN_TURN
+def test_bound_that_no_supply_holds_for_is_never_in_force() -> None:
+    short = "remanence.hold_up_us=100"  # the last one counts
+    with fsync_guest.fsync_guest(machine_name("fsync-short"), short) as machine:
+        assert state(machine) == "waiting"
+        before = counts(machine)
+        write(machine, "/root/short")
+        after = counts(machine)
+        assert (after["in_memory"], after["pages"]) == (before["in_memory"], 0)
+        machine.cut(UNANNOUNCED)
+        machine.guest.close()
+        boot_without_registry(machine)
+        assert letters(machine, "/root/short") == str({"b": SIX_PAGES})
 
 
 def make_image(machine: Machine, name: str) -> None:
