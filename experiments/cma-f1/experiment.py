@@ -47,7 +47,7 @@ WRITES = {
     "": Place(MEMORIES[NVRAM], 2),
     f", {RANDOM}": Place(MEMORIES[NVRAM] + SMALL, 2, f"{XEON}:random"),
 }
-# DRAM's bus is busy for half as long again, as turning it round and groups of banks have it.
+# DRAM's bus is busy for half as long again, as turning it round has it.
 SLOW_BUS, SLOW_BURST_NS = "a bus that is busy half as long again", 4.08
 WIDEST = 56
 # What could make the rates of loops in the caches others.
