@@ -395,7 +395,7 @@ void rem_files_scan(bool empty)
 		if (rem_text_has(pfn))
 			continue;
 		was_used = test_and_clear_bit(pfn, used_pages);
-		if (was_used && rem_policy_marks())
+		if (was_used && rem_policy_decides())
 			note_frame(number);
 		/* If it has got another meanwhile, then that one. */
 		if (rem_heat_is_cold(pfn, was_used, number) || empty)

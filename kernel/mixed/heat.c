@@ -97,7 +97,7 @@ struct table {
 	bool empty; /* all of DRAM go down */
 	bool down_only; /* none goes up */
 	bool up_huge; /* a huge page has room */
-	bool marks; /* a rule decides: policy.c */
+	bool decides; /* a rule decides: policy.c */
 	bool leave; /* none may be in DRAM */
 	bool over; /* some have to leave it: the group has more than it may */
 	bool clears; /* accessed bits are taken, and nothing else is done */
@@ -215,7 +215,7 @@ static void look_at(struct table *table, unsigned long addr, unsigned long pfn,
 
 	if (pfn >= heats_count)
 		return;
-	if (table->marks) {
+	if (table->decides) {
 		if (!table->down_only)
 			__set_bit(number, table->up);
 		return;
@@ -261,7 +261,7 @@ static int look_at_huge(struct table *table, pmd_t *pmd, unsigned long addr,
 		table->scanned++;
 		/* It is split when a part of it moves. */
 		if (young && folio_test_anon(folio) && !table->clears &&
-		    (table->marks ? rem_policy_wants_huge(folio) : table->up_huge))
+		    (table->decides ? rem_policy_wants_huge(folio) : table->up_huge))
 			for (; addr < end; addr += PAGE_SIZE)
 				look_at(table, addr,
 					pmd_pfn(*pmd) + ((addr & ~PMD_MASK) >> PAGE_SHIFT),
@@ -333,7 +333,7 @@ static int look_at_table(pmd_t *pmd, unsigned long addr, unsigned long end,
 		table->scanned++;
 		in_dram = rem_frames_has(pte_pfn(entry));
 		table->has_frames |= in_dram && !pte_special(entry);
-		if (table->marks) {
+		if (table->decides) {
 			flush |= mark(table, vma, addr, pte);
 			continue;
 		}
@@ -418,7 +418,7 @@ static unsigned int frames_for_new(void)
 /* Whether there are fewer frames for new pages than are kept for them, and some more. */
 static bool are_less(unsigned int more)
 {
-	if (rem_policy_marks())
+	if (rem_policy_decides())
 		return rem_policy_is_short();
 	return frames_for_new() < READ_ONCE(reserve) + spare_frames() + more;
 }
@@ -440,7 +440,7 @@ static unsigned int free_for_hot(void)
 {
 	unsigned int frames = frames_for_new(), kept = READ_ONCE(reserve);
 
-	if (rem_policy_marks())
+	if (rem_policy_decides())
 		return rem_policy_room();
 	return frames > kept ? min(frames - kept, free_frames()) : 0;
 }
@@ -458,7 +458,7 @@ bool rem_heat_find_room(unsigned int pages)
 
 	if (rem_heat_is_pressed())
 		return false;
-	if (rem_policy_marks()) {
+	if (rem_policy_decides()) {
 		if (rem_policy_is_short())
 			rem_mixed_wake();
 		return rem_policy_has_room(pages);
@@ -603,7 +603,7 @@ static void choose_level(void)
 {
 	unsigned int room = rem_frames_count(), i;
 
-	if (rem_policy_marks()) {
+	if (rem_policy_decides()) {
 		WRITE_ONCE(level, HEAT_MIN);
 		WRITE_ONCE(reserve, 0);
 		narrow = 0;
@@ -675,20 +675,20 @@ void rem_heat_scan(struct rem_move *move, bool empty, unsigned int period_us)
 	if (!table)
 		return;
 	table->empty = empty;
-	table->marks = rem_policy_marks();
+	table->decides = rem_policy_decides();
 	memset(counts, 0, sizeof(counts));
 	denied = 0;
 	new_seen = 0;
 	new_used = 0;
-	if (narrow && !empty && !table->marks)
+	if (narrow && !empty && !table->decides)
 		begin_to_look(table, max(period_us >> narrow, LOOK_US_MIN));
 	scan++;
 	scan_processes(table, move, all);
 	copies = !empty && rem_policy_copies();
-	rem_text_scan(!copies || table->marks);
+	rem_text_scan(!copies || table->decides);
 	rem_files_scan(!copies);
 	choose_level();
-	if (!empty && !table->marks)
+	if (!empty && !table->decides)
 		rem_levels_sort();
 	WRITE_ONCE(looks, !narrow);
 	atomic64_add(table->scanned, &rem_mixed_counts.scanned);
@@ -740,7 +740,7 @@ bool rem_heat_is_new(unsigned long pfn)
  */
 bool rem_heat_is_hot(unsigned long pfn)
 {
-	if (rem_policy_marks())
+	if (rem_policy_decides())
 		return rem_policy_wants_file(pfn);
 	if (heat_of(pfn, true) < level)
 		return false;
@@ -771,7 +771,7 @@ bool rem_heat_is_cold(unsigned long pfn, bool was_used, unsigned int number)
 	rcu_read_unlock();
 	/* With rules that mark pages the hand chooses. */
 	return is_over ||
-	       (!rem_policy_marks() && heat_of(pfn, was_used) < (level + 1) / 2 && is_needed);
+	       (!rem_policy_decides() && heat_of(pfn, was_used) < (level + 1) / 2 && is_needed);
 }
 
 /** rem_heat_is_this_scan - Return: whether the last scan has marked a page */

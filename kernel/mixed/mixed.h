@@ -186,7 +186,7 @@ bool rem_heat_is_this_scan(unsigned long pfn);
 /* policy.c: the rule that chooses what comes and goes */
 int rem_policy_set(const char *name, unsigned int period_us);
 ssize_t rem_policy_show(char *buf);
-bool rem_policy_marks(void);
+bool rem_policy_decides(void);
 bool rem_policy_copies(void);
 bool rem_policy_is_short(void);
 unsigned int rem_policy_room(void);

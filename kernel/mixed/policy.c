@@ -159,8 +159,8 @@ static unsigned int hand;
 /* Frames that a page waits for which shall come up, and has found no room. */
 static unsigned int needed;
 
-/** rem_policy_marks - Return: whether a rule decides, and not how hot scans find a page */
-bool rem_policy_marks(void)
+/** rem_policy_decides - Return: whether a rule decides, and not how hot scans find a page */
+bool rem_policy_decides(void)
 {
 	return READ_ONCE(rule)->wants;
 }
@@ -461,7 +461,7 @@ bool rem_policy_make_room(void)
 	unsigned int waiting = READ_ONCE(needed);
 	bool all = rem_heat_is_pressed();
 
-	if (!rem_policy_marks() || (!all && !waiting && !rem_policy_is_short()))
+	if (!rem_policy_decides() || (!all && !waiting && !rem_policy_is_short()))
 		return true;
 	if (waiting)
 		goal = max(goal, mark_of(HIGH) + waiting);

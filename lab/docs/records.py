@@ -33,6 +33,7 @@ class Source:
 
     *output*: documents show what it prints, so its record keeps that, too. *misses*: figures whose
     aim is known not to be reached, each with its reason; any other failure is none to record.
+    *uses*: sources whose records the command reads: they have to be of today's code.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Source:
     measures: tuple[str, ...]
     output: bool = False
     misses: dict[str, str] = field(default_factory=dict)
+    uses: tuple[str, ...] = ()
 
     @property
     def words(self) -> list[str]:
@@ -92,9 +94,13 @@ def read_table(repo: Path) -> Table:
                 _places(rooms, row),
                 row.get("output", False),
                 dict(row.get("misses", {})),
+                tuple(row.get("uses", ())),
             )
             for name, row in parsed.get("source", {}).items()
         }
+        for source in sources.values():
+            for used in source.uses:
+                sources[used]  # or it is malformed
         given = tuple(
             Given(row["document"], tuple(row["texts"]), row["source"])
             for row in parsed.get("given", [])

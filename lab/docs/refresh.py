@@ -7,12 +7,22 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from lab.docs.check import ages
 from lab.docs.marks import filled
-from lab.docs.records import TABLE, Record, Source, measured_key, read_record, write_record
+from lab.docs.records import (
+    TABLE,
+    Record,
+    Source,
+    measured_key,
+    read_record,
+    read_table,
+    write_record,
+)
 from lab.errors import RemError
 from lab.paths import state_dir
 from lab.run import run
@@ -48,6 +58,7 @@ def refresh(repo: Path, source: Source) -> Record:
 
 def _refresh(repo: Path, source: Source, log: Path) -> Record:
     log.unlink(missing_ok=True)
+    _check_used(repo, source)
     key = measured_key(repo, source, project_files(repo))
     with _own_state() as env:
         what = f"./rem {source.command}"
@@ -69,6 +80,18 @@ def _refresh(repo: Path, source: Source, log: Path) -> Record:
     write_record(repo, source, record)
     log.unlink()
     return record
+
+
+def _check_used(repo: Path, source: Source) -> None:
+    """RemError if a record that its command reads is not of today's code."""
+    table = read_table(repo)
+    used = replace(table, sources={name: table.sources[name] for name in source.uses})
+    for name, age in ages(repo, used, project_files(repo)).items():
+        if age != "current":
+            raise RemError(
+                f"{source.name} has figures of {name}, whose record is {age}: run"
+                f" `./rem docs --refresh {name}` first"
+            )
 
 
 def _check_misses(source: Source, printed: dict[str, Any]) -> None:

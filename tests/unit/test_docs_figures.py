@@ -194,6 +194,14 @@ def test_only_aims_that_are_listed_as_missed_may_be(
         assert log.read_text() == f"a line\n{printed}\n"
 
 
+def test_record_of_other_code_is_not_used_for_another(repo: Path) -> None:
+    """A command that reads the record of another one would have its figures as of today."""
+    user = replace(SOURCE, name="user", uses=("stops",))
+    (repo / "kernel" / "a.c").write_text(CODE.replace("5", "6"))
+    with pytest.raises(RemError, match="user has figures of stops, whose record is stale"):
+        refresh(repo, user)
+
+
 def test_given_that_no_document_has_is_unused(repo: Path) -> None:
     (repo / "README.md").write_text(DOCUMENT.replace("16 ms", "enough"))
     assert kinds(repo) == ["unused"]
