@@ -145,15 +145,12 @@ WAYS = {
 }  # fmt: skip
 
 # SysPC where memory holds more: what an image is made of decides how long it takes.
-FULLER_MIB = 128
+FULLER_MIB = 64
 FULLER = replace(
     WAYS["syspc"],
     name="syspc-fuller",
     about=f"SysPC, with {FULLER_MIB} MiB more in memory",
-    prepare=(
-        "mount -o remount,size=100% /dev/shm"  # half of the memory is less
-        f" && head -c {FULLER_MIB}M /dev/urandom >/dev/shm/more && {WAYS['syspc'].prepare}"
-    ),
+    prepare=f"head -c {FULLER_MIB}M /dev/urandom >/dev/shm/more && {WAYS['syspc'].prepare}",
     runs=("cut",),
 )
 # S-CheckPC of a program with more: a dump has all of its memory.
