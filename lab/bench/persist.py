@@ -71,6 +71,7 @@ RUN_LIMIT_S = 7200.0  # only for hangs
 OFF_LIMIT_S = 1800.0
 POLL_S = 0.1
 FAIL_LOG = "/run/fail.log"
+BESIDE_PID = "/run/beside.pid"
 WARM_UP_PART = 8
 AT_ONCE = 2
 # Steps of the program in a second of guest time: to choose the moment of the failure, no figure.
@@ -201,7 +202,10 @@ def rig_of(plan: Plan, way: Way) -> Iterator[Rig]:
 def _start(rig: Rig, way: Way, steps: int, fails: str = ":") -> Cost:
     """Start the program, and what runs beside it; *fails*: a command for the power's failure."""
     rig.control.reset_marks()
-    beside = f"export pid; setsid sh -c '{way.beside}' >/run/beside.log 2>&1 </dev/null &"
+    beside = (
+        f"export pid; setsid sh -c '{way.beside}' >/run/beside.log 2>&1 </dev/null &\n"
+        f"echo $! >{BESIDE_PID}"
+    )
     rig.sh(
         f"""rounds={steps}; {BIN}/rem-mark {BEGIN}
 setsid sh -c '{fails}' >{FAIL_LOG} 2>&1 </dev/null &
@@ -229,6 +233,8 @@ def run_whole(rig: Rig, way: Way, steps: int) -> Outcome:
     outcome = Outcome(done - begin, _digest(rig, way))
     if not way.beside:
         return outcome
+    # It ends with the program. In the next run another process may have the program's number.
+    rig.sh(f"while kill -0 $(cat {BESIDE_PID}) 2>/dev/null; do sleep 0.1; done")
     dumps = rig.sh(f"cat {DUMP_TIMES}").split()
     if not dumps:
         raise RemError(f"{way.name}: the program had ended before a dump was durable: more steps")
@@ -306,7 +312,7 @@ def _come_back(rig: Rig, way: Way, steps: int) -> Cost:
         _start(rig, replace(way, beside=""), steps)
     else:
         rig.sh(
-            f"""rounds={steps}; {way.back} && {way.again} && {BIN}/rem-mark {BEGIN}
+            f"""rounds={steps}; {way.back} && {way.again} && {BIN}/rem-mark {BEGIN} || exit
 setsid {BIN}/rem-mark {DONE} $pid >/dev/null 2>&1 </dev/null &"""
         )
     return rig.mark(BEGIN, BOOT_LIMIT_S)
