@@ -14,8 +14,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use remanence_format::RemRegistryFile;
 
-use crate::hostile::{Draw, FEW, SEED};
-use crate::registry::tests::{Made, given, record};
+use crate::hostile::{Draw, run_cases};
+use crate::registry::tests::{Made, record};
 use crate::registry::{self, PAGE, read};
 use crate::replay::{Report, replay};
 
@@ -216,22 +216,14 @@ fn check(disk: &Disk, made: &Made, seen: &mut Seen) -> Report {
 
 #[test]
 fn foreign_inodes_are_not_written() {
-    let cases = given("REM_REPLAY_CASES", 20_000_u64);
-    let first = given("REM_REPLAY_SEED", SEED);
     let disk = Disk::new();
-    let mut seen = Seen::default();
-    for seed in first..first + cases {
-        let made = draw_registry(&mut Draw(seed), &disk);
-        let outcome = catch_unwind(AssertUnwindSafe(|| check(&disk, &made, &mut seen)));
-        assert!(outcome.is_ok(), "the case of seed {seed}");
-    }
-    println!("{cases} foreign registries: {seen:?}");
-    for count in [seen.written, seen.gone, seen.failed, seen.untouched] {
-        assert!(
-            count > cases / 50 || cases < FEW,
-            "the cases do not have it: {seen:?}"
-        );
-    }
+    run_cases(
+        "foreign",
+        |seen: &Seen| vec![seen.written, seen.gone, seen.failed, seen.untouched],
+        |draw, seen| {
+            check(&disk, &draw_registry(draw, &disk), seen);
+        },
+    );
 }
 
 /// A registry with one page for the first file, by the other one's inode.
