@@ -42,8 +42,7 @@ done"""
 # After the program: as many bytes as the last dump has pages, by the kernel alone, in ns until they
 # are durable; then what CRIU counted of that dump.
 COPIES = 5
-COPY = f"""while pidof criu >/dev/null; do sleep 0.1; done
-cat {PLACE}/last/pages-*.img >/run/pages
+COPY = f"""cat {PLACE}/last/pages-*.img >/run/pages
 for n in $(seq {COPIES}); do
     begin=$(date +%s%N)
     cat /run/pages >{PLACE}/copy

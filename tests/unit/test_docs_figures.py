@@ -15,7 +15,7 @@ import pytest
 
 from lab.docs import check, marks
 from lab.docs.code_key import code_only
-from lab.docs.records import Record, Source, measured_key, write_record
+from lab.docs.records import Record, Source, measured_key, read_table, write_record
 from lab.docs.refresh import refresh
 from lab.errors import RemError
 from lab.run import run
@@ -200,6 +200,13 @@ def test_record_of_other_code_is_not_used_for_another(repo: Path) -> None:
     (repo / "kernel" / "a.c").write_text(CODE.replace("5", "6"))
     with pytest.raises(RemError, match="user has figures of stops, whose record is stale"):
         refresh(repo, user)
+
+
+def test_use_of_a_source_that_is_not_there_is_malformed(repo: Path) -> None:
+    table = repo / "docs" / "figures.toml"
+    table.write_text(TABLE.replace("measures", 'uses = ["nothing"]\nmeasures', 1))
+    with pytest.raises(RemError, match="is malformed: 'nothing'"):
+        read_table(repo)
 
 
 def test_given_that_no_document_has_is_unused(repo: Path) -> None:
