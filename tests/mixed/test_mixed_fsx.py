@@ -96,10 +96,11 @@ def go_on(files: list[Fsx]) -> None:
 def right_over_cuts(machine: Machine, kind: FileSystem) -> list[Cut]:
     """rem-fsx finds nothing, though its models were in DRAM at each of the cuts."""
     cuts = []
-    before = counts(machine)["used"]
+    before = counts(machine)["began"]
     with ExitStack() as stack:
         files = [stack.enter_context(running(machine, kind, seed + 1)) for seed in range(FILES)]
-        wait_count(machine, "used", before + FILES * MODEL_PAGES)
+        # Not frames in use: pages of the file system before this one leave meanwhile.
+        wait_count(machine, "began", before + FILES * MODEL_PAGES)
         # These store to the models again, so that their homes are old.
         go_on(files)
         for _ in range(CUTS):
