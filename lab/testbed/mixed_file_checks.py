@@ -28,6 +28,8 @@ PAGES = FITS // 2  # of the first file
 ROUNDS = 8
 EVERY = 24  # rounds between two changes of a page: file_pages.c
 DROPS = 3
+READS = ("file_reads_dram", "file_reads_nvram")
+WINDOWS = 12  # of so many rounds, until most reads of one are served by DRAM
 HALF = 0.5  # of the reads, at least: other programs read, too, and pages that were written just now
 
 
@@ -42,14 +44,21 @@ def reading(machine: Machine, name: str) -> Iterator[FilePages]:
 
 
 def files_are_read_from_dram(machine: Machine) -> None:
-    """Most reads of hot pages are served by DRAM."""
+    """Most reads of hot pages come to be served by DRAM.
+
+    Not at once: what is in DRAM first may be pages of others, as of the compiler before.
+    """
+    found = []
     with reading(machine, "read") as one:
-        before = counts(machine)
-        goes_on(one, ROUNDS)
-        after = counts(machine)
-    dram, nvram = (after[name] - before[name] for name in ("file_reads_dram", "file_reads_nvram"))
-    if dram < HALF * (dram + nvram):
-        raise BrokenError("does-not-continue", f"{dram} reads by DRAM, {nvram} by NVRAM")
+        for _ in range(WINDOWS):
+            before = counts(machine)
+            goes_on(one, ROUNDS)
+            after = counts(machine)
+            dram, nvram = (after[name] - before[name] for name in READS)
+            if dram >= HALF * (dram + nvram):
+                return
+            found.append(f"{dram} reads by DRAM, {nvram} by NVRAM")
+    raise BrokenError("does-not-continue", "; then ".join(found))
 
 
 def copies_survive(machine: Machine) -> None:
