@@ -32,9 +32,17 @@ from lab.testbed.fsx import (
     running,
 )
 from lab.testbed.mixed_checks import CACHE_BYTES, Cut, cut_and_resume
-from lab.testbed.mixed_guest import PAGE_BYTES, counts, mixed_config, state, wait_count
+from lab.testbed.mixed_guest import (
+    MOVE_LIMIT_S,
+    PAGE_BYTES,
+    counts,
+    mixed_config,
+    state,
+    wait_count,
+)
 from lab.testbed.planted import plant
 from lab.testbed.pm_guest import kernel_complaints, sh
+from lab.testbed.waiting import wait_until
 from lab.verdict import after_go
 from tests.support.claims import BOOT_LIMIT_S, machine_name
 from tests.support.proofs import must_be_found
@@ -93,14 +101,23 @@ def go_on(files: list[Fsx]) -> None:
         one.wait_operations(OPERATIONS // CUTS)
 
 
+def own_pages(machine: Machine) -> int:
+    """Frames of programs' own memory. Those of texts and files, which others share, come and go."""
+    now = counts(machine)
+    return now["used"] - now["text_used"] - now["file_used"]
+
+
 def right_over_cuts(machine: Machine, kind: FileSystem) -> list[Cut]:
     """rem-fsx finds nothing, though its models were in DRAM at each of the cuts."""
     cuts = []
-    before = counts(machine)["began"]
+    before = own_pages(machine)
     with ExitStack() as stack:
         files = [stack.enter_context(running(machine, kind, seed + 1)) for seed in range(FILES)]
-        # Not frames in use: pages of the file system before this one leave meanwhile.
-        wait_count(machine, "began", before + FILES * MODEL_PAGES)
+        wait_until(
+            lambda: own_pages(machine) >= before + FILES * MODEL_PAGES,
+            "models to be in DRAM",
+            MOVE_LIMIT_S,
+        )
         # These store to the models again, so that their homes are old.
         go_on(files)
         for _ in range(CUTS):
